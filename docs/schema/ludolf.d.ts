@@ -711,10 +711,11 @@ export interface EditorRequest {
   prefill?: string;
 }
 
-/** `leafId` is the present place; null in an empty session. */
+/** `leafId` is the present place; null in an empty session. `more`: older entries exist. */
 export interface Entries {
   entries: StoredEntry[];
   leafId: string | null;
+  more?: true;
 }
 
 /** An extension wrote an entry into the session. */
@@ -1115,11 +1116,14 @@ export interface GetCommandsResponse {
   data: CommandList;
 }
 
+/** `since`: of all branches, in file order. `before` and `limit`: a page of the active path. */
 export interface GetEntriesCommand {
   type: "get_entries";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
   since?: string | null;
+  before?: string | null;
+  limit?: number | null;
 }
 
 export interface GetEntriesResponse {

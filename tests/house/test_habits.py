@@ -10,7 +10,7 @@ from tests.house.source import imports, modules
 DOORS = (
     "agent/batch.py",
     "engine/run/runner.py",
-    "rpc/server.py",
+    "rpc/desk.py",
     "acp/server.py",
     "functions/isolation.py",
     # Passes every exception on into the coroutine that it continues.

@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ext": (*_TO_PROTOCOL, "functions", "extensions"),
     "engine": (*_TO_PROTOCOL, "mcp", "functions", "extensions", "page"),
     "rpc": _TO_ENGINE,
+    "serve": (*_TO_ENGINE, "rpc"),
     "acp": (*_TO_ENGINE, "rpc"),
     "client": (*_LOW, "agent", "session", "config", "protocol", "functions"),
     "sdk": _TO_ENGINE,

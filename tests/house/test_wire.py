@@ -70,8 +70,8 @@ def _plain(kind: inspect.Type) -> Any:
             return 'a "quoted" \u2028 line\n'
         case inspect.BoolType():
             return True
-        case inspect.IntType():
-            return 2**53
+        case inspect.IntType(le=most):
+            return 2**53 if most is None else most
         case inspect.FloatType():
             return 0.1
         case inspect.RawType():

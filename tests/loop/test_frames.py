@@ -209,8 +209,8 @@ async def _answer_object(call: Call) -> Result:
 
 async def test_data_that_cannot_be_written_is_an_error_reply(tmp_path: Path) -> None:
     async with stage(tmp_path, lawful=False) as s:
-        handler = s.server._handlers["get_tree"]
-        s.server._handlers["get_tree"] = msgspec.structs.replace(handler, run=_answer_object)
+        handler = s.server.desk._handlers["get_tree"]
+        s.server.desk._handlers["get_tree"] = msgspec.structs.replace(handler, run=_answer_object)
         s.feed(b'{"id":"odd","type":"get_tree"}', STATE % b"next")
         odd, state = s.of_type("response")
         assert (odd["id"], odd["success"]) == ("odd", False)

@@ -192,3 +192,40 @@ async def test_the_place_where_one_stands_can_be_labelled(tmp_path: Path) -> Non
 
 def _walk(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [found for node in nodes for found in (node, *_walk(node["children"]))]
+
+
+async def test_entries_come_in_pages_of_the_active_path(tmp_path: Path) -> None:
+    async with stage(tmp_path) as s:
+        _, answer, *_ = await talk(s)
+        await s.data("navigate_tree", targetId=answer["id"])
+        s.script.add(say("three"))
+        await s.run("third")
+        every = (await s.data("get_entries"))["entries"]
+        newest = await s.data("get_entries", limit=3)
+        assert [entry["id"] for entry in newest["entries"][:1]] == [answer["id"]]
+        assert newest["more"] is True
+        assert newest["leafId"] == newest["entries"][-1]["id"]
+        older = await s.data("get_entries", before=answer["id"])
+        assert "more" not in older
+        assert [*older["entries"], *newest["entries"]] == [
+            *every[: len(older["entries"]) + 1],
+            *every[-2:],
+        ]
+
+
+async def test_a_wrong_page_of_entries_is_refused(tmp_path: Path) -> None:
+    async with stage(tmp_path) as s:
+        question, *_ = await talk(s)
+        for params, text in (
+            ({"limit": 0}, 'get_entries: missing or invalid "limit"'),
+            ({"limit": 1001}, 'get_entries: missing or invalid "limit"'),
+            ({"limit": True}, 'get_entries: missing or invalid "limit"'),
+            ({"before": 7}, 'get_entries: missing or invalid "before"'),
+            ({"before": "nothing"}, "Entry not found: nothing"),
+            (
+                {"since": question["id"], "limit": 5},
+                "since cannot be combined with before or limit",
+            ),
+        ):
+            reply = await s.ask("get_entries", **params)
+            assert text in reply["error"]

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from ludolf.agent.questions import AnswerClock
 from ludolf.base import dumps, loads
+from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
@@ -46,13 +48,14 @@ class Wire:
     def __init__(self, answer: dict[str, Any] | None = None) -> None:
         self.sent: list[UiRequest] = []
         self._answer = answer
-        self.dialogs = Dialogs(self._send)
+        self.host = HostDialogs(AnswerClock(), self._send, withdraws=False)
+        self.dialogs = Dialogs(self.host)
 
     def _send(self, request: UiRequest) -> None:
         self.sent.append(request)
         if self._answer is not None:
             response = msgspec.convert({"id": request.id, **self._answer}, UiAnswer)
-            asyncio.get_running_loop().call_soon(self.dialogs.answer, response)
+            asyncio.get_running_loop().call_soon(self.host.answer, response)
 
     def records(self) -> list[dict[str, Any]]:
         """What was sent, without type and id."""
@@ -96,8 +99,8 @@ async def test_a_dialog_times_out_and_a_late_answer_is_ignored() -> None:
     wire = Wire()
     assert await wire.dialogs.select("Quick", ["a"], timeout=1) is None
     assert await wire.dialogs.editor("Quick", timeout=1) is None
-    wire.dialogs.answer(UiAnswer(id=wire.sent[0].id, value="a"))
-    assert wire.dialogs.open == 0
+    wire.host.answer(UiAnswer(id=wire.sent[0].id, value="a"))
+    assert wire.host.waiting() == ()
 
 
 async def test_unknown_ids_and_second_answers_change_nothing() -> None:
@@ -106,7 +109,7 @@ async def test_unknown_ids_and_second_answers_change_nothing() -> None:
         asked = group.create_task(wire.dialogs.select("Pick", ["a", "b"]))
         await asyncio.sleep(0)
         for name, value in (("nobody", "x"), (wire.sent[0].id, "a"), (wire.sent[0].id, "b")):
-            wire.dialogs.answer(UiAnswer(id=name, value=value))
+            wire.host.answer(UiAnswer(id=name, value=value))
     assert asked.result() == "a"
 
 
@@ -115,7 +118,7 @@ async def test_cancelling_the_await_withdraws_the_dialog() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.001):
             await wire.dialogs.select("Pick", ["a"])
-    assert wire.dialogs.open == 0
+    assert wire.host.waiting() == ()
 
 
 async def test_settling_gives_every_open_dialog_its_default_and_closing_all_later_ones() -> None:
@@ -123,9 +126,9 @@ async def test_settling_gives_every_open_dialog_its_default_and_closing_all_late
     async with asyncio.TaskGroup() as group:
         asked = [group.create_task(_result(ask(wire.dialogs))) for ask, _, _ in ASKS]
         await asyncio.sleep(0)
-        wire.dialogs.dismiss_all()
+        wire.host.dismiss_all()
     assert [task.result() for task in asked] == [default for _, _, default in ASKS]
-    wire.dialogs.close()
+    wire.host.close()
     assert [await ask(wire.dialogs) for ask, _, _ in ASKS] == [default for _, _, default in ASKS]
     assert len(wire.sent) == len(ASKS)
     wire.dialogs.notify("last words are still said")

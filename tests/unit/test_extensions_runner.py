@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from ludolf.agent.questions import AnswerClock
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
+from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.extensions import answers, payloads
 from ludolf.extensions.context import TrustContext
 from ludolf.extensions.dialogs import Dialogs
@@ -373,7 +375,7 @@ TELL = "def extension(api):\n api.on('agent_start', lambda e, c: c.ui.notify('{}
 async def test_handlers_run_in_load_order_then_in_order_of_registration(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     sent: list[UiRequest] = []
-    bench.host.ui = Dialogs(sent.append)
+    bench.host.ui = Dialogs(HostDialogs(AnswerClock(), sent.append))
     late = "def extension(api):\n api.on('session_start', lambda e, c: " + (
         "[api.on('agent_start', lambda e, c: c.ui.notify('late')), None][1])\n"
         " api.on('agent_start', lambda e, c: c.ui.notify('first'))"
@@ -494,7 +496,8 @@ async def test_a_timeout_inside_a_handler_is_its_own(tmp_path: Path) -> None:
 async def test_the_time_limit_stands_still_while_a_dialog_is_open(tmp_path: Path) -> None:
     bench = Bench(tmp_path, limit=0.2)
     sent: list[UiRequest] = []
-    bench.host.ui = dialogs = Dialogs(sent.append)
+    dialogs = HostDialogs(AnswerClock(), sent.append)
+    bench.host.ui = Dialogs(dialogs)
     body = "if await ctx.ui.confirm('Sure?', 'x'): return {'block': True, 'reason': 'asked'}"
     await bench.load(_handlers("tool_call", body))
 

@@ -2,6 +2,7 @@
 
 from ludolf.acp.link import ClientLink
 from ludolf.acp.permission import ClientDialogs, DialogScope
+from ludolf.agent.questions import AnswerClock
 from ludolf.agent.scope import Scope
 from ludolf.base.jsonrpc import RequestId
 from ludolf.config.auth.credentials import flow_for
@@ -47,7 +48,7 @@ async def authenticate(method_id: str, request_id: RequestId, link: ClientLink) 
         link, DialogScope(request_id=request_id), lambda answer: logins.answer_dialog(answer)
     )
     dialogs.work = work
-    logins = Logins(_registry(), dialogs.send, work)
+    logins = Logins(_registry(), dialogs.send, work, AnswerClock())
     try:
         await logins.login(method_id, None, None)
     finally:

@@ -303,8 +303,19 @@ class SessionCommands:
         return answer.messages
 
     @command
-    def get_entries(self, answer: answers.Entries, since: str | None = None) -> answers.Entries:
-        """Return the entries after one, in the order of the file."""
+    def get_entries(
+        self,
+        answer: answers.Entries,
+        since: str | None = None,
+        *,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> answers.Entries:
+        """Return the entries after one, in the order of the file.
+
+        With `before` or `limit`: the last `limit` (100) entries from the root to the leaf that
+        stand before that one; `more` is true if older ones exist.
+        """
         return answer
 
     @command

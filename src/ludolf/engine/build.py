@@ -33,16 +33,20 @@ from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.results import Limits
 from ludolf.session.finder import SessionFolder
+from ludolf.session.tree import LoadedSession
 
 
 def build(
     options: Options,
     warn: Warn | None = None,
     prepare: Callable[[Bundles], None] | None = None,
+    loaded: LoadedSession | None = None,
 ) -> Engine:
     """Build an engine as the options and the user's configuration say.
 
-    `prepare` may register models and tools before the model is chosen.
+    `prepare` may register models and tools before the model is chosen. `loaded` is the file that
+    `options.session` names, read by `load_session` in a thread, so that a large file does not block
+    the event loop.
 
     Raises:
         ConfigError: the configuration cannot be used; the text says why.
@@ -60,16 +64,16 @@ def build(
     # Before the session, whose file may come from others and names a folder to work in.
     refresh(bundles)
     try:
-        return _start(bundles)
+        return _start(bundles, loaded)
     except BaseException:
         _release_safety(features)
         raise
 
 
-def _start(bundles: Bundles) -> Engine:
+def _start(bundles: Bundles, loaded: LoadedSession | None) -> Engine:
     """Open the session, choose the model and plug in the features."""
     workspace, models, features = bundles.workspace, bundles.models, bundles.features
-    started = start_session(bundles, lambda cwd: enter_folder(bundles, cwd, refresh))
+    started = start_session(bundles, lambda cwd: enter_folder(bundles, cwd, refresh), loaded)
     bundles.conversation.replace(started.session)
     registry = models.registry
     # Before the choice, which may fail because of them.

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from ludolf.agent.events import MessageEnd
 from ludolf.agent.io import Queue, QueuedMessage, QueueKind, QueueMode
+from ludolf.agent.questions import AnswerClock
 from ludolf.ai.messages import AssistantMessage, CustomMessage, UserMessage
 from ludolf.base import iso_time
 from ludolf.config.settings.files import exposure
@@ -118,7 +119,10 @@ class Meter:
 
 
 class Conversation:
-    """The session is the only part that is replaced. `place` is where its files are kept."""
+    """The session is the only part that is replaced. `place` is where its files are kept.
+
+    `answer_clock` measures the time that the user has for answers; subagents share it.
+    """
 
     def __init__(
         self,
@@ -132,6 +136,7 @@ class Conversation:
         self._session: Session | None = None
         self.place = place
         self.meter = meter
+        self.answer_clock = AnswerClock()
         self.hub = Hub(self._record, workspace.warn, features)
         self.queue = MessageQueue(self.hub, *modes)
 

@@ -474,7 +474,8 @@ class Engine(Component):
     def logins(self) -> "Logins":
         from ludolf.engine.host.logins import Logins
 
-        return self._added(Logins(self.models.registry, self.send, self._logins_scope))
+        clock = self.conversation.answer_clock
+        return self._added(Logins(self.models.registry, self.send, self._logins_scope, clock))
 
     @cached_property
     def _renewals(self) -> "Renewals":

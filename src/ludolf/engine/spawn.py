@@ -24,6 +24,7 @@ def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
     meter = SharedMeter(parent.conversation.meter)
     place = parent.conversation.place
     conversation = Conversation(workspace, place, features, meter, ("all", "all"))
+    conversation.answer_clock = parent.conversation.answer_clock
     conversation.replace(_session(parent, task))
     models = Models(parent.models.access, workspace, conversation, features)
     models.start_with(task.model, task.level)

@@ -36,7 +36,7 @@ from ludolf.engine.models import (
 from ludolf.engine.workspace import Workspace
 from ludolf.session import finder
 from ludolf.session.entries import SessionInfoBody, ThinkingLevelChangeBody
-from ludolf.session.tree import Session, new_session, open_session
+from ludolf.session.tree import LoadedSession, Session, new_session, open_session
 
 OFFLINE = f"{BUILT_IN}/offline"
 
@@ -59,7 +59,9 @@ class StartedSession(msgspec.Struct):
             self.session.append(ThinkingLevelChangeBody(thinking_level=models.level))
 
 
-def start_session(bundles: Bundles, enter_folder: Callable[[str], None]) -> StartedSession:
+def start_session(
+    bundles: Bundles, enter_folder: Callable[[str], None], loaded: LoadedSession | None = None
+) -> StartedSession:
     """Open the session that the options ask for, and enter its folder.
 
     Raises:
@@ -76,7 +78,7 @@ def start_session(bundles: Bundles, enter_folder: Callable[[str], None]) -> Star
         return _forked(conversation, options.fork)
     path = _existing(workspace, place)
     if path is not None:
-        started = _opened(bundles, path)
+        started = _opened(bundles, path, loaded)
         enter_folder(started.session.header.cwd or place.cwd)
         return started
     session = new_session(place.cwd, place.folder, report, session_id=options.session_id)
@@ -124,9 +126,9 @@ def _existing(workspace: Workspace, place: finder.SessionFolder) -> Path | None:
     return None
 
 
-def _opened(bundles: Bundles, path: Path) -> StartedSession:
+def _opened(bundles: Bundles, path: Path, loaded: LoadedSession | None) -> StartedSession:
     cwd = bundles.conversation.place.cwd
-    session = open_session(path, cwd, bundles.conversation.hub.report)
+    session = open_session(path, cwd, bundles.conversation.hub.report, loaded=loaded)
     try:
         finder.check_cwd(session.header, path, cwd)
         bundles.features.check_folder(Path(session.header.cwd or cwd), path)

@@ -1,9 +1,8 @@
 """Dialogs and notices of extensions, sent to the host."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from ludolf.agent.questions import Questions
 from ludolf.base import uuid4
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
@@ -138,59 +137,44 @@ class UiMethods:
         self.set_editor_text(text)
 
 
+class DialogHost(Protocol):
+    """The way to the user of a host."""
+
+    def show(self, request: UiRequest) -> bool:
+        """Send a request that needs no answer."""
+
+    async def ask(self, request: UiRequest, seconds: float | None = None) -> UiAnswer | None:
+        """Return the user's answer; None if the dialog is dismissed or not shown.
+
+        Raises:
+            TimeoutError: no answer came within `seconds`.
+        """
+
+
 class Dialogs(UiMethods, TerminalUi):
-    """Sends dialogs to the host, if there is one, and matches its answers.
+    """Sends dialogs and notices to the host, if there is one.
 
     `show` takes notices where no host shows them.
     """
 
-    def __init__(
-        self, send: Callable[[UiRequest], bool | None] | None, show: Show | None = None
-    ) -> None:
-        self._host = send or _ignore
+    def __init__(self, host: DialogHost | None, show: Show | None = None) -> None:
+        self._host = host
         self._show = show
-        self._questions: Questions[Read, Any] = Questions()
-        self._closed = send is None
-        if send is None:
+        if host is None:
             self.theme_error = "UI not available"
 
-    def answer(self, response: UiAnswer) -> None:
-        """Resolve the dialog with the user's answer, or with its default if dismissed."""
-        read = self._questions.about(response.id) if isinstance(response.id, str) else None
-        if read is not None:
-            value = None if response.cancelled else read(response)
-            self._questions.answer(response.id, value)
-
-    def dismiss_all(self) -> None:
-        """Resolve every open dialog with its default, because its session has ended."""
-        for id, _ in self._questions.waiting():
-            self._questions.answer(id, None)
-
-    def close(self) -> None:
-        """Resolve open and later dialogs with their defaults, because the host is gone."""
-        self._closed = True
-        self.dismiss_all()
-
-    @property
-    def open(self) -> int:
-        """Return the number of open dialogs."""
-        return len(self._questions)
-
     async def _ask(self, request: UiRequest, read: Read, timeout: float | None) -> Any:
-        if self._closed:
+        if self._host is None:
             return None
-
-        async def send() -> None:
-            self._host(request)
-
-        seconds = None if timeout is None else timeout / 1000
         try:
-            return await self._questions.ask(request.id, read, send, seconds)
+            answer = await self._host.ask(request, None if timeout is None else timeout / 1000)
         except TimeoutError:
             return None
+        return None if answer is None else read(answer)
 
     def _send(self, request: UiRequest) -> None:
-        self._host(request)
+        if self._host is not None:
+            self._host.show(request)
         if self._show is not None and request.method == "notify":
             self._show(request)
 

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -87,7 +87,11 @@ class Fork(Value):
 
 
 class GetEntries(Value):
+    """`since`: of all branches, in file order. `before` and `limit`: a page of the active path."""
+
     since: str | None = None
+    before: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
 
 
 class SetSessionName(Value):

@@ -108,10 +108,14 @@ class Welcome(Value):
 
 
 class RunningTool(Value):
+    """A tool call without a stored result. One that has ended has `result` and `isError`."""
+
     tool_call_id: str
     tool_name: str
     args: Any
     partial_result: Any = UNSET
+    result: Any = UNSET
+    is_error: bool = False
 
 
 class RunningShell(Value):
@@ -132,7 +136,7 @@ class Underway(Value):
     dialogs: tuple[Any, ...] = ()
     retry: Any = None
     compaction: Any = None
-    statuses: dict[str, str] = {}
+    statuses: dict[str, str] | None = None
     widgets: tuple[Any, ...] = ()
     title: str | None = None
 
@@ -151,7 +155,7 @@ class Attached(Value):
     cursor: str
     replayed: int | UnsetType = UNSET
     state: State | UnsetType = UNSET
-    leaf_id: str | None | UnsetType = UNSET
+    leaf_id: str | UnsetType | None = UNSET
     entries: tuple[Any, ...] | UnsetType = UNSET
     more: bool = False
     underway: Underway | UnsetType = UNSET

@@ -33,6 +33,9 @@ class FrameSink:
         if frame is not None:
             self._stdio.send(frame)
 
+    def reply(self, frame: Frame, head: Head) -> None:
+        self._stdio.send(frame)
+
     def has_room(self) -> bool:
         return self._stdio.has_room()
 
@@ -97,11 +100,21 @@ class HostConnection(Dialect):
         if type(event) in _OF_AGENTS:
             return self._fit(self._of_agent(event))
         frame = self._dialect.event(event)
-        if frame is not None and self.prompt_results:
-            frame = self._named(frame)
-        if frame is not None and self._wanted is not None:
-            frame = self._chosen(frame, self._wanted)
-        return self._fit(frame)
+        return frame if frame is None or not self.is_arranging else self.arrange(frame)
+
+    @property
+    def is_arranging(self) -> bool:
+        """Return whether `arrange` changes frames."""
+        return self.prompt_results or self._wanted is not None or self._bounds is not None
+
+    def arrange(self, frame: Frame) -> Frame | None:
+        """Return the frame of an event as the host asked for it; None if it does not want it."""
+        chosen: Frame | None = frame
+        if self.prompt_results:
+            chosen = self._named(frame)
+        if chosen is not None and self._wanted is not None:
+            chosen = self._chosen(chosen, self._wanted)
+        return self._fit(chosen)
 
     def forget_agents(self) -> None:
         """Drop the state of subagents; the next subscription starts without it."""

@@ -33,6 +33,7 @@ from ludolf.session.entries import (
     text_field,
 )
 
+_SILENT = ("", "-", "system")
 _EDITABLE = ("user", "assistant", "toolResult", "custom")
 ModelRef = tuple[str, str]
 
@@ -150,7 +151,7 @@ def _speaking(entries: Iterable[Entry], omitted: AbstractSet[str]) -> Iterable[E
     for entry in entries:
         if entry.type == "compaction" or entry.id in omitted:
             continue
-        if role_of(entry) not in ("", "system"):
+        if (entry.role or role_of(entry)) not in _SILENT:
             yield entry
 
 

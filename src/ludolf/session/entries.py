@@ -160,6 +160,9 @@ class _Envelope(msgspec.Struct, rename="camel", gc=False):
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _FIRST_ROLE = re.compile(rb'\s*\{\s*"role"\s*:\s*"(\w+)"')
+# Entries share these strings: a long session holds them many times.
+_KINDS = {kind: kind for kind in ("message", "custom_message", "custom", "usage", "label")}
+_ROLES = {role.encode(): role for role in ("user", "assistant", "toolResult", "bashExecution")}
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -171,7 +174,11 @@ def read_entry(line: bytes) -> Entry | None:
         # JavaScript writes lone surrogates and invalid UTF-8; msgspec does not decode them.
         body = read_object(line)
         return entry_of(body) if body is not None else None
-    return Entry(head.type, head.id, head.parent_id, head.timestamp, line, head.message)
+    kind = _KINDS.get(head.type, head.type)
+    # Found now, while the line is in the cache of the processor: later it takes thrice as long.
+    match = _FIRST_ROLE.match(head.message) if kind == "message" else None
+    role = _ROLES.get(match[1], "") if match is not None else ""
+    return Entry(kind, head.id, head.parent_id, head.timestamp, line, head.message, role)
 
 
 def read_object(line: bytes) -> dict[str, Any] | None:
@@ -235,7 +242,7 @@ def _find_role(entry: Entry) -> str:
         case "message":
             match = _FIRST_ROLE.match(entry.message)
             if match is not None:
-                return match[1].decode()
+                return _ROLES.get(match[1]) or match[1].decode()
             role = text_field(read_object(bytes(entry.message)) or {}, "role")
             return role or "unknown"
         case "custom_message":

@@ -21,6 +21,7 @@ from ludolf.session.entries import (
     read_entry,
     read_object,
 )
+from ludolf.session.store import file_state
 
 HEADER_SCAN = 1 << 20
 _HEADER_LIMIT = 16 << 20
@@ -32,7 +33,10 @@ class NotASession(CommandError):
 
 
 class Loaded(msgspec.Struct, kw_only=True):
-    """The content of a file. `torn`: the last line has no LF. `header_at`: offset of the header."""
+    """The content of a file. `torn`: the last line has no LF. `header_at`: offset of the header.
+
+    `state` is the `file_state` from before the file was read; () for lines in memory.
+    """
 
     header: SessionHeader | None
     header_line: bytes
@@ -41,6 +45,7 @@ class Loaded(msgspec.Struct, kw_only=True):
     bad_lines: int
     torn: bool
     size: int
+    state: tuple[int, ...] = ()
 
 
 def read_session(path: Path) -> Loaded:
@@ -51,7 +56,10 @@ def read_session(path: Path) -> Loaded:
         OSError: it cannot be read.
     """
     with open_regular(path) as file:
-        return _parse(file, path)
+        state = file_state(file.fileno())
+        loaded = _parse(file, path)
+    loaded.state = state
+    return loaded
 
 
 def parse_lines(lines: list[bytes], path: Path) -> Loaded:
@@ -66,10 +74,14 @@ def _parse(file: BinaryIO, path: Path) -> Loaded:
     header_at = file.tell() - len(first)
     entries: list[Entry] = []
     last = first
+    before = ""
     for last in file:
         entry = read_entry(last)
         if entry is not None:
             entries.append(entry)
+            if entry.parent_id == before:
+                entry.parent_id = before  # one string in memory, whose hash is computed once
+            before = entry.id
         elif last.strip():
             bad += 1
     size = file.tell()

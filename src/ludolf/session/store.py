@@ -41,23 +41,12 @@ class SessionFile:
         self.holding = False
         self._failing = False
         self._told_foreign = False
-        self._released: tuple[int, ...] = ()
+        self._known: tuple[int, ...] = ()
 
     @property
     def unsaved(self) -> int:
         """Number of lines that are not written yet."""
         return len(self._pending)
-
-    def attach(self, size: int, *, torn: bool, header_at: int) -> bool:
-        """Lock the existing file for writing; return False if another process holds the lock.
-
-        `header_at` is the offset of the header line, which identifies the file later.
-
-        Raises:
-            OSError: the file cannot be opened for writing.
-        """
-        self.begin_at(size, torn=torn, header_at=header_at)
-        return self.lock()
 
     def lock(self) -> bool:
         """Lock the existing file; return False if another process holds the lock.
@@ -67,9 +56,16 @@ class SessionFile:
         """
         return self._open(create=False)
 
-    def begin_at(self, size: int, *, torn: bool, header_at: int) -> None:
-        """Append to a file of this size from now on."""
+    def begin_at(
+        self, size: int, *, torn: bool, header_at: int, state: tuple[int, ...] = ()
+    ) -> None:
+        """Append to a file of this size from now on.
+
+        `header_at` is the offset of the header line, which identifies the file later. `state` is
+        the `file_state` of the file when it was read.
+        """
         self.exists = True
+        self._known = state
         self._size, self._torn, self._header_at = size, torn, header_at
 
     def create(self) -> None:
@@ -122,14 +118,14 @@ class SessionFile:
         """Release the lock of a file that is written in full; return False if it is not."""
         if self._descriptor is None or self._pending:
             return False
-        self._released = _state_of(self._descriptor)
+        self._known = file_state(self._descriptor)
         self._let_go()
         return True
 
     @property
-    def is_as_released(self) -> bool:
-        """Whether nobody has changed the locked file since it was released."""
-        return self._descriptor is not None and self._released == _state_of(self._descriptor)
+    def is_unchanged(self) -> bool:
+        """Whether the locked file is as it was when it was read, or when it was released."""
+        return self._descriptor is not None and self._known == file_state(self._descriptor)
 
     def _drain(self) -> None:
         try:
@@ -345,7 +341,8 @@ def _file_key(descriptor: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _state_of(descriptor: int) -> tuple[int, ...]:
+def file_state(descriptor: int) -> tuple[int, ...]:
+    """Return numbers that differ once another program has changed or replaced a file."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from ludolf.base import CommandError, ErrorCode, Warn, dumps, iso_time, unused_id, uuid7
 from ludolf.session.context import ContextView
 from ludolf.session.entries import (
@@ -29,10 +31,26 @@ from ludolf.session.store import SessionFile, rewrite
 
 # A message that a host has received must be on disk, so the first message creates the file.
 _STARTS_FILE = ("message", "custom_message")
+_NOTES = ("label", "session_info")
 
 
 class SessionReadOnly(CommandError):
     """Entries cannot be added to this session; the text has the reason."""
+
+
+class LoadedSession(msgspec.Struct, kw_only=True):
+    """A session file in memory, not locked yet. `active`: the entries from the root to the last.
+
+    `notes` are the entries that name the session or label others; `remarks` are the warnings.
+    """
+
+    path: Path
+    content: Loaded
+    by_id: dict[str, Entry]
+    notes: list[Entry]
+    remarks: list[str]
+    active: list[Entry] | None = None
+    view: ContextView | None = None
 
 
 class Session:
@@ -103,13 +121,7 @@ class Session:
 
     def path_to(self, entry_id: str | None) -> list[Entry]:
         """The entries from the root to one entry."""
-        path: list[Entry] = []
-        entry = self._by_id.get(entry_id) if entry_id is not None else None
-        while entry is not None:
-            path.append(entry)
-            entry = self.parent(entry)
-        path.reverse()
-        return path
+        return _walk(self._by_id, entry_id)
 
     def parent(self, entry: Entry) -> Entry | None:
         """Return the parent entry; None for a root and if the parent is missing."""
@@ -217,25 +229,28 @@ class Session:
         if self._file is not None and any(entry.type in _STARTS_FILE for entry in entries):
             self._file.create()
 
-    def _restore(self, loaded: Loaded) -> None:
+    def _restore(self, loaded: LoadedSession) -> None:
         assert self._file is not None
-        self._file.exists = True
-        self._header_line = loaded.header_line
-        self._entries = loaded.entries
-        self._by_id = {entry.id: entry for entry in loaded.entries}
-        self.leaf = _last_id(loaded.entries)
-        self._path = None
-        for entry in loaded.entries:
-            if entry.type in ("label", "session_info"):
-                self._note(entry)
+        content = loaded.content
+        self._file.begin_at(
+            content.size, torn=content.torn, header_at=content.header_at, state=content.state
+        )
+        self._header_line = content.header_line
+        self._entries, self._by_id = content.entries, loaded.by_id
+        self.leaf = _last_id(content.entries)
+        self._path = loaded.active
+        self._view = loaded.view or ContextView()
+        for entry in loaded.notes:
+            self._note(entry)
 
-    def _attach(self, loaded: Loaded) -> None:
+    def _attach(self) -> None:
         assert self._file is not None
         try:
-            size, torn, header_at = loaded.size, loaded.torn, loaded.header_at
-            self._in_use = not self._file.attach(size, torn=torn, header_at=header_at)
+            self._in_use = not self._file.lock()
             if self._in_use:
                 self.read_only = self._in_use_text
+            elif not self._file.is_unchanged:
+                self._read_again()
         except OSError as problem:
             self.read_only = f"Session file cannot be written: {self.path}: {problem.strerror}"
 
@@ -247,29 +262,33 @@ class Session:
         )
 
     def _take_over(self) -> None:
-        """Continue the file if its writer is gone; a leaf at the end follows the new end."""
+        """Continue the file if its writer is gone."""
         assert self._file is not None
         try:
             if not self._file.lock():
                 return
-            if self._file.is_as_released:
-                self.read_only, self._in_use = None, False
-                return
-            loaded = read_session(self._file.path)
-        except (NotASession, OSError) as problem:
+        except OSError as problem:
             self._refuse(str(problem))
             return
-        if loaded.header_line != self._header_line:
+        if self._file.is_unchanged or self._read_again():
+            self.read_only, self._in_use = None, False
+
+    def _read_again(self) -> bool:
+        """Read the locked file, which has changed; a leaf at the end follows the new end."""
+        assert self._file is not None
+        try:
+            loaded = _load(self._file.path)
+        except (NotASession, OSError) as problem:
+            self._refuse(str(problem))
+            return False
+        if loaded.content.header_line != self._header_line:
             self._refuse("it was replaced by another session")
-            return
-        repair(loaded.entries, 0, self._file.path, _unreported)
+            return False
         leaf, was_at_end = self.leaf, self.leaf == _last_id(self._entries)
         self._restore(loaded)
         if not was_at_end and (leaf is None or leaf in self._by_id):
             self.leaf = leaf
-        self._view.forget()
-        self._file.begin_at(loaded.size, torn=loaded.torn, header_at=loaded.header_at)
-        self.read_only, self._in_use = None, False
+        return True
 
     def _refuse(self, reason: str) -> None:
         assert self._file is not None
@@ -315,8 +334,16 @@ def _last_id(entries: Sequence[Entry]) -> str | None:
     return entries[-1].id if entries else None
 
 
-def _unreported(text: str) -> None:
-    """Drop a warning that was reported when the file was opened."""
+def _walk(by_id: dict[str, Entry], entry_id: str | None) -> list[Entry]:
+    """Return the entries from the root to one entry."""
+    path: list[Entry] = []
+    entry = by_id.get(entry_id) if entry_id is not None else None
+    while entry is not None:
+        path.append(entry)
+        above = entry.parent_id
+        entry = by_id.get(above) if above is not None and above != entry.id else None
+    path.reverse()
+    return path
 
 
 def clean_name(name: str) -> str:
@@ -355,41 +382,82 @@ def file_name(header: SessionHeader) -> str:
     return f"{stamp}_{header.id}.jsonl"
 
 
-def open_session(path: Path, cwd: str, warn: Warn, *, write: bool = True) -> Session:
+def load_session(path: Path) -> LoadedSession:
+    """Read a session file for `open_session`; any thread may do so. Changes and locks nothing.
+
+    Raises:
+        NotASession: the file is not a session, or its version is invalid.
+        OSError: it cannot be read.
+    """
+    loaded = _load(path)
+    loaded.active = _walk(loaded.by_id, _last_id(loaded.content.entries))
+    loaded.view = ContextView()
+    loaded.view.follow(loaded.active, frozenset())
+    return loaded
+
+
+def open_session(
+    path: Path,
+    cwd: str,
+    warn: Warn,
+    *,
+    write: bool = True,
+    loaded: LoadedSession | None = None,
+) -> Session:
     """Open a session file; a missing or empty file gives a new session with that path.
 
     Files of version 1 and 2 are converted, and the old file is kept. With `write=False` nothing is
-    written.
+    written. `loaded` saves reading that file and becomes part of the session; with `write`, a file
+    that has changed since is read again.
 
     Raises:
         NotASession: the file is not a session, or its version is invalid; it was not changed.
         OSError: it cannot be read.
     """
-    try:
-        loaded = read_session(path)
-    except FileNotFoundError:
-        loaded = None
-    if loaded is None or loaded.header is None:
+    if loaded is None or loaded.path != path:
+        try:
+            loaded = _load(path)
+        except FileNotFoundError:
+            loaded = None
+    if loaded is None or loaded.content.header is None:
         return Session(new_header(cwd), path, warn)
-    version = loaded.header.version or 1
+    version = loaded.content.header.version or 1
     if version < VERSION:
         return _open_old(path, version, warn, write=write)
-    return _opened(path, loaded, warn, write=write)
+    return _opened(loaded, warn, write=write)
 
 
-def _opened(path: Path, loaded: Loaded, warn: Warn, *, write: bool) -> Session:
-    assert loaded.header is not None
-    repair(loaded.entries, loaded.bad_lines, path, warn)
-    session = Session(loaded.header, path, warn)
+def _load(path: Path) -> LoadedSession:
+    return _index(path, read_session(path))
+
+
+def _index(path: Path, content: Loaded) -> LoadedSession:
+    remarks: list[str] = []
+    repair(content.entries, content.bad_lines, path, remarks.append)
+    return LoadedSession(
+        path=path,
+        content=content,
+        by_id={entry.id: entry for entry in content.entries},
+        notes=[entry for entry in content.entries if entry.type in _NOTES],
+        remarks=remarks,
+    )
+
+
+def _opened(loaded: LoadedSession, warn: Warn, *, write: bool) -> Session:
+    header, path = loaded.content.header, loaded.path
+    assert header is not None
+    for text in loaded.remarks:
+        warn(text)
+    session = Session(header, path, warn)
     session._restore(loaded)
-    version = loaded.header.version or 1
+    version = header.version or 1
     if version > VERSION:
         session.read_only = (
             f"Session file has version {version}, newer than this program supports ({VERSION}): "
             f"{path}. It can be read but not continued."
         )
     elif write:
-        session._attach(loaded)
+        session._attach()
     else:
         session.read_only = f"Session was opened for reading only: {path}"
     return session
@@ -409,8 +477,8 @@ def _open_old(path: Path, version: int, warn: Warn, *, write: bool) -> Session:
             )
         except OSError as error:
             problem = error
-    loaded = parse_lines(migrate(read_lines(path)) if lines is None else lines, path)
-    session = _opened(path, loaded, warn, write=write and problem is None)
+    content = parse_lines(migrate(read_lines(path)) if lines is None else lines, path)
+    session = _opened(_index(path, content), warn, write=write and problem is None)
     if problem is not None:
         session.read_only = (
             f"Session file cannot be converted to version {VERSION}: {path}: {problem.strerror}"

@@ -1,15 +1,25 @@
 """Views of a session for hosts: tree with labels, fork points, last answer."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
-from ludolf.ai.messages import AssistantMessage, UserMessage, text_of
+from ludolf.ai.messages import (
+    AssistantMessage,
+    Message,
+    OpaqueMessage,
+    ToolCall,
+    UserMessage,
+    text_of,
+)
 from ludolf.base import CommandError, Value, dumps
 from ludolf.session.entries import Entry, entry_json, message_of, role_of
 from ludolf.session.tree import Session
 
 _SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,2000}>\n?')
 _SKILL_END = "\n</skill>"
+_STORED_MESSAGES = ("message", "custom_message")
+_AWAIT_ANSWER = ("user", "toolResult", "custom")
 
 
 class ForkMessage(Value):
@@ -76,6 +86,73 @@ def entries_since(session: Session, since: str | None) -> Sequence[Entry]:
         if entry.id == since:
             return entries[index + 1 :]
     raise CommandError(f"Entry not found: {since}")
+
+
+def path_tail(
+    session: Session, last: int, before: str | None = None
+) -> tuple[Sequence[Entry], bool]:
+    """Return the last entries of the active path, oldest first, and whether older ones exist.
+
+    With `before`, the last ones of the path from the root that stand before that entry, on
+    whichever branch it is. The cost depends on `last`, not on the length of the session.
+
+    Raises:
+        CommandError: the entry `before` does not exist.
+    """
+    if before is not None and session.get(before) is None:
+        raise CommandError(f"Entry not found: {before}")
+    walk = _upwards(session, session.leaf if before is None else before)
+    if before is not None:
+        next(walk)
+    tail = list(islice(walk, last))
+    tail.reverse()
+    return tail, next(walk, None) is not None
+
+
+def path_after(session: Session, entry_id: str) -> Sequence[Entry] | None:
+    """Return the entries of the active path after one entry; None if it is not on that path."""
+    if session.get(entry_id) is None:
+        return None
+    later: list[Entry] = []
+    for entry in _upwards(session, session.leaf):
+        if entry.id == entry_id:
+            later.reverse()
+            return later
+        later.append(entry)
+    return None
+
+
+def is_interrupted(session: Session) -> bool:
+    """Return whether the last stored message of the active path waits for an answer.
+
+    That is a prompt, a tool result, a custom message, or an answer with tool calls that have no
+    results; output of shell commands is skipped. The caller knows whether a run is going to answer.
+    """
+    omitted = session.omitted
+    for entry in _upwards(session, session.leaf):
+        if entry.type not in _STORED_MESSAGES or entry.id in omitted:
+            continue
+        role = role_of(entry)
+        if role == "assistant":
+            return _awaits_tools(message_of(entry))
+        if role != "bashExecution":
+            return role in _AWAIT_ANSWER
+    return False
+
+
+def _awaits_tools(message: Message | OpaqueMessage) -> bool:
+    # No tool result follows: the walk from the leaf would have met it first.
+    if not isinstance(message, AssistantMessage) or message.stop_reason != "toolUse":
+        return False
+    return any(isinstance(part, ToolCall) for part in message.content)
+
+
+def _upwards(session: Session, entry_id: str | None) -> Iterator[Entry]:
+    """Yield an entry, its parent, and so on up to the root."""
+    entry = session.get(entry_id) if entry_id is not None else None
+    while entry is not None:
+        yield entry
+        entry = session.parent(entry)
 
 
 def children(session: Session) -> dict[str | None, list[Entry]]:

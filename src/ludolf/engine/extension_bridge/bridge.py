@@ -35,10 +35,12 @@ from ludolf.engine.feature import (
     Feature,
     History,
     PromptInput,
+    Send,
     SessionMove,
     TreeMove,
     Vetoed,
 )
+from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.engine.project_trust import NOT_APPLIED, keep_imports, verify_code
 from ludolf.extensions import answers, payloads
 from ludolf.extensions.context import TrustContext
@@ -63,6 +65,7 @@ from ludolf.protocol.events import (
     ShellOutput,
 )
 from ludolf.protocol.results import BashResult
+from ludolf.protocol.ui import UiRequest
 from ludolf.session.compaction import Preparation
 from ludolf.session.entries import BranchSummaryBody, CompactionBody, Entry, entry_json, fields
 
@@ -86,7 +89,13 @@ class ExtensionBridge(Feature):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._conversation = engine.conversation
-        self._dialogs = Dialogs(engine.send, print_notice if engine.mode == "print" else None)
+        self._host_dialogs = HostDialogs(
+            engine.conversation.answer_clock, _waiting(engine.send), withdraws=False
+        )
+        self._dialogs = Dialogs(
+            None if engine.send is None else self._host_dialogs,
+            print_notice if engine.mode == "print" else None,
+        )
         self._teller = Teller()
         self._updates: list[payloads.Payload] = []
         self._deadline: float | None = None
@@ -205,17 +214,17 @@ class ExtensionBridge(Feature):
                 await self._runner.emit(payload)
         except TimeoutError:
             self.report("<runtime>", "session_shutdown", f"took longer than {limit:g} s")
-        self._dialogs.dismiss_all()
+        self._host_dialogs.dismiss_all()
         extensions, self._extensions = self._extensions, Extensions(self.report)
         await extensions.close()
         self._engine.models.transport.watcher = None
         self._engine.toolset.invalidate()
 
     def answer_dialog(self, answer: Any) -> None:
-        self._dialogs.answer(answer)
+        self._host_dialogs.answer(answer)
 
     def disconnect(self) -> None:
-        self._dialogs.close()
+        self._host_dialogs.close()
 
     def report(self, path: str, event: str, text: str, cause: Failed | None = None, /) -> None:
         report_error(self._engine, path, event, text, cause)
@@ -656,6 +665,17 @@ class _ProviderWatch:
         if self._runner.wants("after_provider_response"):
             payload = payloads.AfterProviderResponse(status=status, headers=dict(headers))
             await self._runner.emit(payload)
+
+
+def _waiting(send: Send | None) -> Send | None:
+    """Return `send` for dialogs that wait for an answer at a host that shows none, as in pi."""
+    if send is None:
+        return None
+
+    def show(request: UiRequest) -> None:
+        send(request)
+
+    return show
 
 
 def _changed_move(move: TreeMove, answer: answers.TreeDecision) -> TreeMove:

@@ -137,7 +137,7 @@ class Safety(SharedSafety):
             from ludolf.engine.host.approvals import Approvals
 
             self.approvals = Approvals((), self._bundles.conversation)
-            self.approvals.send = self._send
+            self.approvals.dialogs.send = self._send
         return self.approvals
 
     def guard_code(self) -> None:
@@ -147,16 +147,16 @@ class Safety(SharedSafety):
     def connect(self, send: "Send | None") -> None:
         self._send = send
         if self.approvals is not None:
-            self.approvals.send = send
+            self.approvals.dialogs.send = send
 
     def answer_dialog(self, answer: "UiAnswer") -> None:
         if self.approvals is not None:
-            self.approvals.answer(answer)
+            self.approvals.dialogs.answer(answer)
 
     def disconnect(self) -> None:
         self._send = None
         if self.approvals is not None:
-            self.approvals.close()
+            self.approvals.dialogs.close()
 
     async def start(self) -> None:
         if self._bundles.toolset.owns_process:

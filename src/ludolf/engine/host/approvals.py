@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ludolf.agent.questions import Questions
 from ludolf.agent.tool import Deny, Tool
 from ludolf.ai.messages import ToolCall
 from ludolf.base import CommandError, dumps, uuid4
@@ -23,8 +22,7 @@ from ludolf.config.settings.approval_rules import (
 )
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation
-from ludolf.engine.feature import Send
-from ludolf.protocol.commands import UiAnswer
+from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.protocol.ui import Risk, UiRequest
 from ludolf.tools.paths import real_path, resolve, resolve_existing
 
@@ -70,11 +68,9 @@ class Approvals:
         self.policies = policies
         self._chosen: SessionApproval = "default"
         self._conversation = conversation
-        self.send: Send | None = None
-        self._questions: Questions[UiRequest, str | None] = Questions()
+        self.dialogs = HostDialogs(conversation.answer_clock)
         self._approved: set[tuple[str, str, str]] = set()
         self._turn = asyncio.Lock()
-        self._closed = False
 
     @property
     def mode(self) -> SessionApproval:
@@ -121,18 +117,6 @@ class Approvals:
             return "deny"
         return judge(self._in_force, _seen_by_rules(tool, args, bundles))
 
-    def answer(self, response: UiAnswer) -> None:
-        """Pass on the user's answer, if it is to one of these dialogs."""
-        if isinstance(response.id, str):
-            value = None if response.cancelled else response.value
-            self._questions.answer(response.id, value if isinstance(value, str) else None)
-
-    def close(self) -> None:
-        """Deny every open call: the host is gone."""
-        self._closed = True
-        for id, _ in self._questions.waiting():
-            self._questions.answer(id, None)
-
     # ------------------------------------------------------------ private
 
     @property
@@ -167,43 +151,16 @@ class Approvals:
             risk=_RISKS.get(tool.name) or ("read" if tool.read_only else "unknown"),
             session_id=bundles.conversation.session.id,
         )
-        option = await self._answer_to(request, limit / 1000)
-        if option in (APPROVE, FOR_SESSION):
-            if option == FOR_SESSION:
+        try:
+            answer = await self.dialogs.ask(request, limit / 1000)
+        except TimeoutError:
+            return Deny(TOO_LATE.format(tool=tool.name, seconds=limit / 1000))
+        if answer is not None and answer.value in (APPROVE, FOR_SESSION):
+            if answer.value == FOR_SESSION:
                 self._approved.add(key)
             return None
-        text = (
-            TOO_LATE if option == "" else NO_HOST if option is None and self._is_alone else DENIED
-        )
-        return Deny(text.format(tool=tool.name, seconds=limit / 1000))
-
-    @property
-    def _is_alone(self) -> bool:
-        return self._closed or self.send is None
-
-    async def _answer_to(self, request: UiRequest, seconds: float) -> str | None:
-        """Return the chosen option; None if dismissed or no host is there, empty at the timeout."""
-        send = self.send
-        if self._is_alone or send is None:
-            return None
-
-        async def show() -> None:
-            if send(request) is False:
-                self._closed = True  # such a host shows no dialogs, now and later
-                self._questions.answer(request.id, None)
-
-        try:
-            return await self._questions.ask(request.id, request, show, seconds)
-        except TimeoutError:
-            self._withdraw(request)
-            return ""
-        except asyncio.CancelledError:
-            self._withdraw(request)
-            raise
-
-    def _withdraw(self, request: UiRequest) -> None:
-        if self.send is not None:
-            self.send(UiRequest(id=uuid4(), method="cancel", target_id=request.id))
+        is_alone = answer is None and not self.dialogs.can_ask
+        return Deny((NO_HOST if is_alone else DENIED).format(tool=tool.name))
 
 
 def _seen_by_rules(tool: Tool, args: Mapping[str, Any], bundles: Bundles) -> CallFacts:

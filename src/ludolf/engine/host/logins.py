@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ludolf.agent.questions import AnswerClock
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import LoginError
@@ -19,7 +20,7 @@ from ludolf.config.auth.oauth import callback_host
 from ludolf.config.auth.status import CredentialStatus, auth_status
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.engine.feature import Feature, Send
-from ludolf.extensions.dialogs import Dialogs
+from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.results import LoginProvider
 from ludolf.protocol.ui import UiRequest
@@ -28,12 +29,18 @@ CANCELLED = "Login cancelled"
 
 
 class Logins(Feature):
-    """One login per provider at a time. `work` is the scope that logins run in."""
+    """One login per provider at a time.
 
-    def __init__(self, registry: ModelRegistry, send: Send | None, work: Scope) -> None:
+    `work` is the scope that logins run in, `clock` measures the time for answers of the user.
+    """
+
+    def __init__(
+        self, registry: ModelRegistry, send: Send | None, work: Scope, clock: AnswerClock
+    ) -> None:
         self._registry = registry
         self._send = send
         self._work = work
+        self._clock = clock
         self._running: dict[str, HostAsker] = {}
 
     def providers(self) -> tuple[LoginProvider, ...]:
@@ -76,7 +83,7 @@ class Logins(Feature):
         if provider in self._running:
             raise CommandError(f"A login to {provider} is under way already")
         chosen = choose_way(self._registry, provider, method)
-        asker = HostAsker(self._send)
+        asker = HostAsker(self._send, self._clock)
         self._running[provider] = asker
         try:
             with self._work.open() as scope:
@@ -88,7 +95,6 @@ class Logins(Feature):
             raise CommandError(text if text == CANCELLED else f"Login failed: {text}") from error
         finally:
             del self._running[provider]
-            asker.withdraw()
 
     async def logout(self, provider: str) -> bool:
         """Remove what is stored; False if nothing was.
@@ -132,15 +138,14 @@ class Logins(Feature):
 
 
 class HostAsker(Asker):
-    """Asks the user through the host; the last dialog can be withdrawn."""
+    """Asks the user through the host."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, clock: AnswerClock) -> None:
         self._send = send
-        self._asked: str | None = None
-        self.dialogs = Dialogs(self._note)
+        self.dialogs = HostDialogs(clock, self._put)
 
     def show(self, url: str, instructions: str, *, launch: str | None = None) -> None:
-        self._send(
+        self._put(
             UiRequest(
                 id=uuid4(),
                 method="open_url",
@@ -151,18 +156,15 @@ class HostAsker(Asker):
         )
 
     async def paste(self, question: str, example: str | None) -> str:
-        text = await self.dialogs.input(question, example)
-        self._asked = None
-        if text is None:
+        request = UiRequest(id=uuid4(), method="input", title=question, placeholder=example)
+        try:
+            answer = await self.dialogs.ask(request)
+        except TimeoutError:
+            raise LoginError(CANCELLED) from None
+        if answer is None or not isinstance(answer.value, str):
             raise LoginError(CANCELLED)
-        return text
+        return answer.value
 
-    def withdraw(self) -> None:
-        """Close the open dialog at the host."""
-        if self._asked is not None:
-            self._send(UiRequest(id=uuid4(), method="cancel", target_id=self._asked))
-            self._asked = None
-
-    def _note(self, request: UiRequest) -> None:
-        self._asked = request.id
+    def _put(self, request: UiRequest) -> None:
+        # A login may succeed at a host that shows no dialogs: the user opens the address elsewhere.
         self._send(request)

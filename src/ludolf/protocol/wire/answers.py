@@ -110,10 +110,11 @@ class ForkMessages(Value):
 
 
 class Entries(Value):
-    """`leafId` is the present place; null in an empty session."""
+    """`leafId` is the present place; null in an empty session. `more`: older entries exist."""
 
     entries: tuple[StoredEntry, ...]
     leaf_id: str | None
+    more: Literal[True] | None = None
 
 
 class Tree(Value):

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ludolf.base import CommandError, dumps
-from ludolf.protocol.commands import Bash, GetMessagesPage
+from ludolf.protocol.commands import BadCommand, Bash, GetEntries, GetMessagesPage
 from ludolf.protocol.framing import NO_ID
 from ludolf.rpc.connection import Call, ReplyData, Result, forwards, handles
 from ludolf.rpc.state import context_fill, full_state, overhead_tokens, state
@@ -106,11 +106,20 @@ async def get_session_stats(call: Call) -> Result:
 @handles
 async def get_entries(call: Call) -> Result:
     from ludolf.session.entries import entry_json
-    from ludolf.session.views import entries_since
+    from ludolf.session.views import entries_since, path_tail
 
-    session = call.engine.session
-    entries = _list(b"entries", map(entry_json, entries_since(session, call.command.since)))
-    return ReplyData([*entries, b',"leafId":', dumps(session.leaf), b"}"])
+    command: GetEntries = call.command
+    session, more = call.engine.session, False
+    if command.before is None and command.limit is None:
+        entries = entries_since(session, command.since)
+    elif command.since is not None:
+        text = "get_entries: since cannot be combined with before or limit. Send one of them."
+        raise BadCommand(text, "since")
+    else:
+        entries, more = path_tail(session, command.limit or DEFAULT_LIMIT, command.before)
+    found = _list(b"entries", map(entry_json, entries))
+    end = b',"more":true}' if more else b"}"
+    return ReplyData([*found, b',"leafId":', dumps(session.leaf), end])
 
 
 @handles

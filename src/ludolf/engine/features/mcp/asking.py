@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
-from ludolf.agent.questions import Questions
+from ludolf.agent.questions import AnswerClock
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.base import LudolfError, uuid4
 from ludolf.engine.feature import Send
@@ -23,6 +23,7 @@ from ludolf.engine.features.mcp.forms import (
     shown_text,
 )
 from ludolf.engine.features.mcp.sampling import REJECTED, ServerSampling, read_sampling
+from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.engine.run.requests import Requests
 from ludolf.mcp.wire import METHOD_NOT_FOUND, Json, Refusal
 from ludolf.protocol.commands import UiAnswer
@@ -49,11 +50,10 @@ class FormEnded(LudolfError):
 
 
 class ServerDialogs:
-    """Dialogs at the host. If the task that asks is cancelled, the host closes its dialog."""
+    """Dialogs of servers; a dismissed one ends the form."""
 
-    def __init__(self) -> None:
-        self.send: Send | None = None
-        self._questions: Questions[UiRequest, UiAnswer | None] = Questions()
+    def __init__(self, clock: AnswerClock) -> None:
+        self.host = HostDialogs(clock)
 
     async def select(self, title: str, options: tuple[str, ...]) -> str:
         """Return the chosen option.
@@ -103,32 +103,19 @@ class ServerDialogs:
             FormEnded: no host can.
         """
         request = UiRequest(id=uuid4(), method="open_url", url=url, instructions=instructions)
-        if self.send is None or self.send(request) is False:
+        if not self.host.show(request):
             raise FormEnded("cancel")
-
-    def answer(self, answer: UiAnswer) -> None:
-        """Pass on the user's answer, if it is to one of these dialogs."""
-        if isinstance(answer.id, str):
-            self._questions.answer(answer.id, None if answer.cancelled else answer)
 
     def close(self) -> None:
         """Dismiss open and later dialogs, because the host is gone."""
-        self.send = None
-        for id, _ in self._questions.waiting():
-            self._questions.answer(id, None)
+        self.host.close()
+        self.host.send = None
 
     async def _ask(self, request: UiRequest) -> UiAnswer:
-        async def show() -> None:
-            if self.send is None or self.send(request) is False:
-                self.send = None  # such a host shows no dialogs, now and later
-                self._questions.answer(request.id, None)
-
         try:
-            answer = await self._questions.ask(request.id, request, show)
-        except asyncio.CancelledError:
-            if self.send is not None:
-                self.send(UiRequest(id=uuid4(), method="cancel", target_id=request.id))
-            raise
+            answer = await self.host.ask(request)
+        except TimeoutError:
+            raise FormEnded("cancel") from None
         if answer is None:
             raise FormEnded("cancel")
         return answer
@@ -160,7 +147,7 @@ class ServerQuestions:
         self._requests = requests
         self._mode = sampling
         self._sampling = ServerSampling(requests)
-        self._dialogs = ServerDialogs()
+        self._dialogs = ServerDialogs(requests.conversation.answer_clock)
         self._turn = asyncio.Lock()
         self._work: dict[str, Scope] = {}
         self._calls: dict[str, int] = {}
@@ -168,7 +155,7 @@ class ServerQuestions:
     def capabilities(self) -> Json:
         """Return the capabilities that can be served now."""
         offered: dict[str, Any] = {"roots": {}}
-        has_host = self._dialogs.send is not None
+        has_host = self._dialogs.host.can_ask
         if has_host:
             offered["elicitation"] = {"form": {}, "url": {}}
         mode = self._mode()
@@ -215,10 +202,10 @@ class ServerQuestions:
 
     def connect(self, send: Send | None) -> None:
         """Show dialogs by `send` from now on; None if no host shows them."""
-        self._dialogs.send = send
+        self._dialogs.host.send = send
 
     def answer_dialog(self, answer: UiAnswer) -> None:
-        self._dialogs.answer(answer)
+        self._dialogs.host.answer(answer)
 
     def abort(self) -> None:
         """End all open requests of servers and close their dialogs."""

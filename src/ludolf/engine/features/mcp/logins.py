@@ -84,7 +84,7 @@ class ServerLogins(Component):
         url = resolved.url or ""
         store = _store(self.bundles, entry.name, url)
         server = HttpServer(url=url, headers=resolved.headers)
-        asker = self._asker = HostAsker(send)
+        asker = self._asker = HostAsker(send, self.conversation.answer_clock)
         attempt = BrowserLogin(server, store, _settings(resolved), asker, host=callback_host())
         try:
             with self._work.open() as scope:
@@ -96,7 +96,6 @@ class ServerLogins(Component):
             raise CommandError(text if text == CANCELLED else f"Login failed: {text}") from error
         finally:
             self._asker = None
-            asker.withdraw()
 
     async def logout(self, entry: McpEntry) -> bool:
         """Remove a stored login; False if there was none.

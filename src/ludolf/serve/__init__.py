@@ -1,0 +1,1 @@
+"""`ludolf serve`: many sessions and many clients in one process."""

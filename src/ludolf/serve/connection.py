@@ -1,0 +1,326 @@
+"""One connection of a client: its lines become commands of the server or of a session."""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ludolf.base import CommandError, LudolfError, dumps
+from ludolf.protocol.commands import COMMANDS, CommandSpec, UiAnswer, read_command
+from ludolf.protocol.framing import BadFrame, Body, Frame, Head, Reply, render_reply
+from ludolf.protocol.server import SERVER_COMMANDS, Hello
+from ludolf.rpc.connection import unknown_command
+from ludolf.rpc.desk import read_line, refusal
+from ludolf.serve.attachment import Attachment, SessionHead
+from ludolf.serve.seat import Seat
+
+if TYPE_CHECKING:
+    from ludolf.serve.server import SessionServer
+
+# Bytes of one batch for a client.
+_BATCH = 256 << 10
+_SHARE = 64 << 10
+NO_SESSION = "Name a session, or open one first."
+NO_TOKEN = "The first command must be hello with the token of the server."
+NORMAL, GOING_AWAY, UNAUTHORIZED, STUCK, REPLACED = 1000, 1001, 4401, 4408, 4409
+
+
+class _Named(msgspec.Struct):
+    session: Any = None
+
+
+_names = msgspec.json.Decoder(_Named)
+
+
+class ClientConnection:
+    """A door moves the bytes: it calls `feed` with lines and writes what `outgoing` returns.
+
+    `remote`: the client came over TCP. `trusted`: it has shown the token, or came over a socket
+    that only this user can open.
+    """
+
+    def __init__(self, server: "SessionServer", *, remote: bool, trusted: bool) -> None:
+        self._server = server
+        self.remote = remote
+        self.trusted = trusted
+        self.close_code = NORMAL
+        self.heard_at = asyncio.get_running_loop().time()
+        self.seat: Seat | None = None
+        # The session that was opened or attached last.
+        self._current: str | None = None
+        self._direct: deque[bytes] = deque()
+        self._unsent = 0
+        self._in_flight = 0
+        self._due = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._ended = False
+        # Lines that wait until the session that a command opens is there.
+        self._opening: asyncio.Task[None] | None = None
+        self._waiting: deque[bytes] = deque()
+
+    # ------------------------------------------------------------ for the door
+
+    def feed(self, lines: list[bytes]) -> None:
+        """Handle whole lines, in order; never waits and never fails."""
+        self.alive()
+        for line in lines:
+            if self._opening is not None:
+                self._waiting.append(line)
+            elif line and not line.isspace() and not self._ended:
+                self._handle(line)
+
+    def alive(self) -> None:
+        """Note that the client is there."""
+        self.heard_at = asyncio.get_running_loop().time()
+
+    async def readable(self) -> None:
+        """Wait while the client must not send more."""
+        limits = self._server.limits
+        while not self._ended and (
+            self._in_flight >= limits.in_flight
+            or self.unsent > limits.unsent
+            or len(self._waiting) >= limits.in_flight
+        ):
+            self._room.clear()
+            await self._room.wait()
+
+    async def outgoing(self) -> bytes:
+        """Return the next whole lines for the client; empty once the connection has ended."""
+        while True:
+            found = self._collect()
+            if found:
+                self._room.set()
+                return found
+            if self._ended:
+                return b""
+            self._due.clear()
+            await self._due.wait()
+
+    def lost(self) -> None:
+        """End the connection: the client is gone, or has to go."""
+        self.end(NORMAL)
+
+    # ------------------------------------------------------------ output
+
+    @property
+    def unsent(self) -> int:
+        attachments = self.seat.attachments.values() if self.seat is not None else ()
+        return self._unsent + sum(each.unsent for each in attachments)
+
+    def wake(self) -> None:
+        self._due.set()
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame that belongs to no session that the client listens to."""
+        self._direct.append(frame)
+        self._unsent += len(frame)
+        self._due.set()
+
+    def answered(self, head: Head) -> None:
+        """Note that a command of this connection has its reply."""
+        self._in_flight = max(0, self._in_flight - 1)
+        self._room.set()
+
+    def end(self, code: int) -> None:
+        """End the connection with a close code; frames that are due are still sent."""
+        if self._ended:
+            return
+        self._ended, self.close_code = True, code
+        self._waiting.clear()
+        self._server.left(self)
+        self._due.set()
+        self._room.set()
+
+    def _collect(self) -> bytes:
+        found: list[bytes] = []
+        room = _BATCH
+        while self._direct:
+            found.append(self._direct.popleft())
+        self._unsent = 0
+        if self.seat is None:
+            return b"".join(found)
+        for attachment in tuple(self.seat.attachments.values()):
+            while room > 0 and attachment.is_due:
+                frames = attachment.pull(_SHARE)
+                found += frames
+                room -= sum(map(len, frames))
+        return b"".join(found)
+
+    # ------------------------------------------------------------ commands
+
+    def _handle(self, line: bytes) -> None:
+        if self.seat is not None and self.seat.bare and self._current is not None:
+            attachment = self.seat.attachments.get(self._current)
+            if attachment is not None:
+                attachment.desk.feed([line])
+                return
+        try:
+            head, body = read_line(line)
+        except BadFrame as error:
+            self._refuse_line(error)
+            return
+        if not self.trusted and head.type != "hello":
+            self._reply(head, refusal(head, CommandError(NO_TOKEN, code="unauthorized")))
+            self.end(UNAUTHORIZED)
+            return
+        try:
+            self._route(head, body)
+        except BadFrame as error:
+            self._refuse_line(error)
+        except LudolfError as error:
+            self._reply(head, refusal(head, error))
+
+    def _refuse_line(self, error: BadFrame) -> None:
+        head = Head("parse", error.id)
+        self._reply(head, refusal(head, error))
+        if not self.trusted:
+            self.end(UNAUTHORIZED)
+
+    def _route(self, head: Head, body: Body) -> None:
+        if self.seat is None and head.type != "hello":
+            self._server.welcome(self, Hello())
+        spec = SERVER_COMMANDS.get(head.type)
+        if spec is not None:
+            self._begin_server_command(spec, head, body)
+            return
+        name = _session_of(head, body)
+        wanted = name or self._current
+        if head.type not in COMMANDS:
+            raise unknown_command(head.type)
+        if wanted is None:
+            raise CommandError(NO_SESSION)
+        self._begin_command(SessionHead(head.type, head.id, name), body, wanted)
+
+    def _begin_server_command(self, spec: CommandSpec, head: Head, body: Body) -> None:
+        command = read_command(head, body, spec)
+        if head.type == "hello":
+            self._say_hello(head, command)
+            return
+        if self._is_repeated(head):
+            return
+        self._in_flight += 1
+        work = self._server.do(self, head, command)
+        task = self._server.tasks.start(self._finish(head, work))
+        if head.type in ("open", "attach"):
+            self._open(task)
+
+    def _say_hello(self, head: Head, hello: Hello) -> None:
+        """Raises:
+        CommandError: the token or the protocol is refused.
+        """
+        welcome = self._server.hello(self, hello)
+        if welcome is not None:
+            self._reply(head, Reply(command=head.type, id=head.id, data=welcome))
+
+    def _open(self, task: "asyncio.Task[None]") -> None:
+        """Later lines wait: they may be meant for the session that is being opened."""
+        self._opening = task
+        task.add_done_callback(self._opened)
+
+    def _opened(self, task: "asyncio.Task[None]") -> None:
+        self._opening = None
+        while self._waiting and self._opening is None:
+            self.feed([self._waiting.popleft()])
+        self._room.set()
+
+    async def _finish(self, head: Head, work: Any) -> None:
+        try:
+            data = await work
+        except LudolfError as error:
+            self._reply(head, refusal(head, error))
+        else:
+            if data is not None:
+                self._reply(head, Reply(command=head.type, id=head.id, **data))
+
+    def _begin_command(self, head: SessionHead, body: Body, wanted: str) -> None:
+        assert self.seat is not None
+        slot = self._server.slots.loaded(wanted)
+        if slot is None:
+            if self._is_repeated(head):
+                return
+            self._in_flight += 1
+            self._open(self._server.tasks.start(self._load(head, body, wanted)))
+            return
+        if head.type == "extension_ui_response":
+            self._answer_dialog(self._attachment(slot.id), head, body)
+            return
+        if self._is_repeated(head):
+            return
+        self._in_flight += not COMMANDS[head.type].unanswered
+        self._perform(self._attachment(slot.id), head, body)
+
+    async def _load(self, head: SessionHead, body: Body, wanted: str) -> None:
+        """Load a session for its first command."""
+        try:
+            slot = await self._server.slots.load_stored(wanted)
+        except LudolfError as error:
+            self._reply(head, refusal(head, error))
+        else:
+            self._perform(self._attachment(slot.id), head, body)
+
+    def _attachment(self, session: str) -> Attachment:
+        """Return the attachment to a session; without one, a role that only sends commands."""
+        assert self.seat is not None
+        found = self.seat.attachments.get(session)
+        if found is not None:
+            return found
+        slot = self._server.slots.loaded(session)
+        assert slot is not None
+        slot.touch()
+        return Attachment(self.seat, slot, "control", listens=False)
+
+    def _perform(self, attachment: Attachment, head: SessionHead, body: Body) -> None:
+        spec = COMMANDS[head.type]
+        try:
+            if attachment.role == "view" and not spec.reads:
+                raise CommandError(f"{head.type} needs the role control.", code="view_only")
+            if spec.changes_session:
+                attachment.slot.check_alone(attachment)
+        except CommandError as error:
+            attachment.desk.refuse(head, error)
+            return
+        attachment.desk.handle(head, body)
+
+    def _answer_dialog(self, attachment: Attachment, head: Head, body: Body) -> None:
+        if attachment.role == "control":
+            answer: UiAnswer = read_command(head, body)
+            attachment.slot.answer_dialog(attachment.seat.client, answer)
+
+    def _is_repeated(self, head: Head) -> bool:
+        """Reply again to a command that this client has sent before."""
+        if self.seat is None:
+            return False
+        kept = self.seat.begin(head)
+        if kept:
+            self.send(kept)
+        return kept is not None
+
+    def _reply(self, head: Head, reply: Reply) -> None:
+        frame: Frame = render_reply(reply, codes=_ALL_CODES)
+        joined = frame if isinstance(frame, bytes) else b"".join(frame)
+        if self.seat is not None:
+            self.seat.keep(head, joined)
+        self.answered(head)
+        self.send(joined)
+
+    def use(self, session: str) -> None:
+        """Send commands that name no session to this one from now on."""
+        self._current = session
+
+
+def _session_of(head: Head, body: Body) -> str | None:
+    """Raises:
+    CommandError: the session is not a text.
+    """
+    if isinstance(body, bytes):
+        try:
+            named = _names.decode(body).session
+        except msgspec.DecodeError:
+            named = None
+    else:
+        named = body.get("session")
+    if named is not None and not isinstance(named, str):
+        raise CommandError(f'{head.type}: missing or invalid "session"')
+    return named

@@ -1,0 +1,55 @@
+"""How the server was started."""
+
+from pathlib import Path
+
+import msgspec
+
+from ludolf.config.settings.options import Options
+
+
+class RingLimits(msgspec.Struct, frozen=True):
+    """How much of a session's frames is kept for clients that come back."""
+
+    size: int = 2 << 20
+    frames: int = 8192
+
+
+class ClientLimits(msgspec.Struct, frozen=True):
+    """Limits of clients. `silence_seconds`: a remote client that sends nothing is disconnected.
+
+    `stuck_seconds`: a client that takes nothing that is sent to it is disconnected.
+    """
+
+    clients: int = 64
+    per_session: int = 16
+    in_flight: int = 256
+    unsent: int = 32 << 20
+    remote_frame: int = 16 << 20
+    local_frame: int = 128 << 20
+    silence_seconds: float = 60.0
+    stuck_seconds: float = 300.0
+
+
+class ServeOptions(msgspec.Struct, kw_only=True):
+    """`options` are those of every session, unless a client chooses others.
+
+    `roots` are the folders that sessions may work in; without any, every folder.
+    """
+
+    options: Options
+    agent_dir: Path
+    socket: Path | None = None
+    http: tuple[str, int] | None = None
+    stdio: bool = False
+    roots: tuple[Path, ...] = ()
+    unload_seconds: float = 900.0
+    max_loaded: int = 256
+    drain_seconds: float = 0.0
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    tls: tuple[Path, Path] | None = None
+    tls_by_proxy: bool = False
+    new_token: bool = False
+    ring: RingLimits = RingLimits()
+    all_rings: int = 64 << 20
+    limits: ClientLimits = ClientLimits()

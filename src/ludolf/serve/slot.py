@@ -1,0 +1,261 @@
+"""A loaded session: its engine, its log, and the clients on it."""
+
+import asyncio
+from collections.abc import Callable
+
+from ludolf.base import CommandError, dumps, iso_time
+from ludolf.engine.engine import Engine
+from ludolf.engine.feature import Feature, SessionMove
+from ludolf.engine.hub import Sink
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.dialects import make_dialect
+from ludolf.protocol.dialects.dialect import with_model
+from ludolf.protocol.events import Event
+from ludolf.protocol.framing import Reply
+from ludolf.protocol.server import (
+    AttachedClient,
+    ClientJoined,
+    ClientLeft,
+    ClientRole,
+    SessionActivity,
+    SessionMoved,
+    SessionSummary,
+)
+from ludolf.protocol.ui import UiRequest, fits
+from ludolf.rpc.connection import HostConnection
+from ludolf.rpc.desk import Pacing
+from ludolf.rpc.manners import adopt
+from ludolf.rpc.state import state
+from ludolf.serve.attachment import SHARED_DIALECT, Attachment
+from ludolf.serve.figures import Figures
+from ludolf.serve.log import RingPool, SessionLog
+from ludolf.serve.options import RingLimits
+from ludolf.serve.underway import UnderwayWatch
+from ludolf.session.entries import entry_json
+from ludolf.session.views import is_interrupted, path_after, path_tail
+
+MAX_ENTRIES = 1000
+
+
+class SlotSettings:
+    """What all slots of a server share."""
+
+    def __init__(self, ring: RingLimits, pool: RingPool, figures: Figures) -> None:
+        self.ring = ring
+        self.pool = pool
+        self.figures = figures
+
+
+class _MoveWatch(Feature):
+    """Calls `moved` when the engine has opened another session."""
+
+    def __init__(self, moved: Callable[[], None]) -> None:
+        self._moved = moved
+
+    async def enter_session(self, move: SessionMove) -> None:
+        self._moved()
+
+
+class Slot(Sink):
+    """As a sink it puts every event of the engine into the log."""
+
+    def __init__(
+        self, engine: Engine, settings: SlotSettings, moved: Callable[["Slot", str], None]
+    ) -> None:
+        self.engine = engine
+        self.id = engine.session.id
+        self.pacing = Pacing()
+        self.figures = settings.figures
+        self.attachments: list[Attachment] = []
+        self.used_at = asyncio.get_running_loop().time()
+        self.updated = iso_time()
+        self._settings = settings
+        self._moved = moved
+        self._dialect = HostConnection(make_dialect(SHARED_DIALECT))
+        self._underway = UnderwayWatch()
+        self.log = SessionLog(self.id, settings.ring, settings.pool)
+
+    async def start(self) -> None:
+        """Start the engine; its events go into the log from now on.
+
+        Raises:
+            ConfigError: an extension does not load.
+        """
+        engine = self.engine
+        hub = engine.conversation.hub
+        hub.attach(self)
+        hub.attach(self._underway)
+        adopt(engine, self._dialect.traits)
+        engine.features.add(_MoveWatch(self._follow))
+        await engine.start("serve", self.ask)
+        engine.conversation.answer_clock.stop()
+        hub.begin()
+
+    # ------------------------------------------------------------ as a sink
+
+    def take(self, event: Event) -> None:
+        frame = self._dialect.event(event)
+        if frame is not None:
+            self._add(frame if isinstance(frame, bytes) else b"".join(frame))
+
+    def _add(self, line: bytes) -> None:
+        self.log.add(line)
+        self.figures.frames += 1
+        self.figures.bytes += len(line)
+        for attachment in self.attachments:
+            attachment.seat.wake()
+
+    # ------------------------------------------------------------ dialogs
+
+    def ask(self, request: UiRequest) -> bool:
+        """Show a request to the users of all clients, now and when they come back."""
+        self._underway.show(request)
+        self._add(dumps(request) + b"\n")
+        for attachment in self.attachments:
+            attachment.show(request)
+        return True
+
+    def answer_dialog(self, client: str, answer: UiAnswer) -> None:
+        """Take the first answer that fits; the other clients close their dialogs."""
+        asked = (each for each in self.engine.open_dialogs() if each.id == answer.id)
+        request = next(asked, None)
+        if request is None or not fits(request, answer):
+            return
+        self.engine.answer_dialog(answer)
+        self.ask(
+            UiRequest(id=f"{request.id}-answered", method="cancel", target_id=request.id, by=client)
+        )
+
+    # ------------------------------------------------------------ clients
+
+    def attach(self, attachment: Attachment) -> None:
+        """Let a client listen."""
+        self.attachments.append(attachment)
+        self.used_at = asyncio.get_running_loop().time()
+        if not attachment.reads_log or attachment.waits:
+            attachment.detach = self.engine.conversation.hub.attach(attachment)
+        seat = attachment.seat
+        joined = ClientJoined(client=seat.client, name=seat.name, role=attachment.role)
+        self._send_others(attachment, joined)
+        self._mind_clock()
+
+    def detach(self, attachment: Attachment) -> None:
+        """Let a client leave; the session continues."""
+        if attachment not in self.attachments:
+            return
+        self.attachments.remove(attachment)
+        self.used_at = asyncio.get_running_loop().time()
+        attachment.close()
+        self._send_others(attachment, ClientLeft(client=attachment.seat.client))
+        self._mind_clock()
+
+    def _send_others(self, attachment: Attachment, event: ClientJoined | ClientLeft) -> None:
+        for other in self.attachments:
+            if other is not attachment:
+                other.send_event(event)
+
+    def _mind_clock(self) -> None:
+        """The time for answers stands still while nobody is there who may answer."""
+        clock = self.engine.conversation.answer_clock
+        if any(each.role == "control" for each in self.attachments):
+            clock.start()
+        else:
+            clock.stop()
+
+    def check_alone(self, attachment: Attachment) -> None:
+        """Raises:
+        CommandError: another client controls the session, too.
+        """
+        others = (each for each in self.attachments if each is not attachment)
+        if any(each.role == "control" for each in others):
+            text = "Other clients control this session. Open another session instead."
+            raise CommandError(text, code="shared")
+
+    def clients(self) -> tuple[AttachedClient, ...]:
+        return tuple(
+            AttachedClient(
+                client=each.seat.client, name=each.seat.name, role=each.role, behind=each.behind
+            )
+            for each in self.attachments
+        )
+
+    # ------------------------------------------------------------ state
+
+    @property
+    def activity(self) -> SessionActivity:
+        if self.engine.open_dialogs():
+            return "waiting"
+        return "idle" if self.is_idle else "running"
+
+    @property
+    def is_idle(self) -> bool:
+        engine = self.engine
+        return (
+            engine.is_settled and not engine.compactor.running and self.pacing.turn is None
+        ) and not engine.shell.is_busy
+
+    @property
+    def is_unused(self) -> bool:
+        """Return whether nobody is attached and nothing runs or waits for an answer."""
+        return not self.attachments and self.activity == "idle"
+
+    def summary(self) -> SessionSummary:
+        session = self.engine.session
+        return SessionSummary(
+            session=self.id,
+            path=str(session.path) if session.path is not None else None,
+            cwd=str(self.engine.workspace.cwd),
+            name=session.name,
+            state=self.activity,
+            clients=len(self.attachments),
+            dialogs=len(self.engine.open_dialogs()),
+            updated=self.updated,
+        )
+
+    # ------------------------------------------------------------ snapshots
+
+    def snapshot(self, role: ClientRole, entry: str | None, last: int) -> list[bytes]:
+        """Return the session at the end of the log, as pieces of JSON."""
+        session = self.engine.session
+        found = path_after(session, entry) if entry is not None else None
+        more = False
+        if found is None or len(found) > MAX_ENTRIES:
+            found, more = path_tail(session, max(0, min(last, MAX_ENTRIES)))
+        current = with_model(Reply(command="get_state", data=state(self.engine))).data
+        self.figures.snapshots += 1
+        pieces = [
+            b'{"session":%b,"role":"%b",' % (dumps(self.id), role.encode()),
+            b'"mode":"snapshot","cursor":"%b",' % self.log.cursor.encode(),
+            b'"state":%b,"leafId":%b,"entries":[' % (dumps(current), dumps(session.leaf)),
+            b",".join(map(entry_json, found)),
+            b'],"more":true,' if more else b"],",
+            b'"underway":',
+            self._underway.json(self.engine.open_dialogs()),
+        ]
+        is_cut = self.is_idle and is_interrupted(session)
+        return [*pieces, b',"interrupted":true}' if is_cut else b"}"]
+
+    # ------------------------------------------------------------ life
+
+    def _follow(self) -> None:
+        """The engine has opened another session: everything that follows has its id."""
+        origin, self.id = self.id, self.engine.session.id
+        if origin == self.id:
+            return
+        moved = SessionMoved(origin=origin, to=self.id)
+        for attachment in self.attachments:
+            attachment.send_moved(origin, moved)
+        self.log.clear()
+        self.log = SessionLog(self.id, self._settings.ring, self._settings.pool)
+        for attachment in self.attachments:
+            attachment.start_over()
+        self._moved(self, origin)
+
+    async def close(self) -> None:
+        """Stop what runs, store it, and free what the session holds."""
+        for attachment in tuple(self.attachments):
+            self.detach(attachment)
+        self.engine.disconnect()
+        await self.engine.close()
+        await self.pacing.tasks.close()
+        self.log.clear()
