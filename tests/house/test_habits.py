@@ -20,7 +20,7 @@ TASK_MAKER = "agent/scope.py"
 # Third parties: each is imported by one room's files only, and only msgspec at import time.
 EAGER = ("msgspec",)
 # The client of model servers, and the server of the live view.
-HTTP = ("ai/http/transport.py", "page/live/server.py")
+HTTP = ("ai/http/transport.py", "base/byte_pipes.py", "page/live/server.py")
 
 
 def _called(call: ast.Call) -> str:

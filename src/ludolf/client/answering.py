@@ -11,7 +11,7 @@ import msgspec
 
 from ludolf.agent.scope import Tasks
 from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput, text_output
-from ludolf.client.errors import ProgramEnded, ServerClosed, SessionLost
+from ludolf.client.errors import ProgramEnded, ServerClosed, SessionGone
 from ludolf.client.events import Record
 from ludolf.functions.isolation import Failed, call
 from ludolf.functions.tool import FunctionTool, is_async, make_tool
@@ -121,7 +121,7 @@ class HostAnswers:
 
     async def _say(self, kind: str, **fields: Any) -> None:
         # Callers that wait for a reply get these errors.
-        with suppress(ProgramEnded, ServerClosed, SessionLost):
+        with suppress(ProgramEnded, ServerClosed, SessionGone):
             await self._send(kind, **fields)
 
 

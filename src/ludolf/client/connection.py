@@ -10,7 +10,7 @@ from ludolf.base import dumps
 from ludolf.client.answering import HostAnswers
 from ludolf.client.errors import ClientError
 from ludolf.client.events import Record
-from ludolf.client.exchange import SECONDS, Exchange, read_record
+from ludolf.client.exchange import SECONDS, RecordExchange, read_record
 from ludolf.client.options import ClientOptions, Start, plan_start
 from ludolf.client.process import Process
 
@@ -39,7 +39,7 @@ class LineChunks:
         return whole
 
 
-class ClientConnection(Exchange):
+class ClientConnection(RecordExchange):
     """Use it with `async with`. Records are read only while a caller waits for one; with `tools` or
     `on_dialog` also in between, until too many events are unread.
 

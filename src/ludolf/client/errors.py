@@ -52,7 +52,7 @@ class ServerClosed(ClientError):
     """The client is closed, or the server gave this client's place to another connection."""
 
 
-class SessionLost(ClientError):
+class SessionGone(ClientError):
     """The server does not have the session any more, or the client has detached from it."""
 
 

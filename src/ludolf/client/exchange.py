@@ -21,7 +21,7 @@ _HEAD = re.compile(
 Match = str | Callable[[Record], bool]
 
 
-class Exchange:
+class RecordExchange:
     """Replies go to their callers; all other records are events, handed out in order and once by
     `events`, `collect` and `wait_for`. A subclass moves the records.
     """

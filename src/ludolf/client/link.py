@@ -176,16 +176,23 @@ class ServerLink:
         try:
             while (line := await socket.read_line()) is not None:
                 self._hear(line)
+            self._drop_shakes()
+            await socket.close()
+            await asyncio.wait((greeting,))  # it may hold a refusal
         finally:
             greeting.cancel()
             await asyncio.wait((greeting,))
             self._socket = None
-            self._shakes.clear()
             self._outbox.rewind()
             await socket.close()
-        if not greeting.cancelled():
-            greeting.result()
         self._check_end(socket.close_code)
+
+    def _drop_shakes(self) -> None:
+        for future, _ in self._shakes.values():
+            if not future.done():
+                future.set_exception(ServerClosed("The connection was cut."))
+                future.exception()
+        self._shakes.clear()
 
     def _check_end(self, code: int) -> None:
         if self._refusal is not None:
@@ -194,6 +201,9 @@ class ServerLink:
             raise NotAdmitted(f"The server at {self.address} does not accept the token.")
         if code == _REPLACED:
             raise ServerClosed(f"Another connection uses the client name {self.options.client}.")
+        if not self.boot:
+            reason = "it closed the connection before it answered hello"
+            raise ServerUnreachable(f"No server answers at {self.address}: {reason}.")
         if self._ends_soon:
             raise ServerClosed(f"The server at {self.address} has ended.")
 

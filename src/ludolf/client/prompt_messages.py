@@ -9,32 +9,31 @@ from ludolf.protocol.wire.stored import MessageEntry
 
 
 class PromptMessages:
-    """A snapshot replaces the messages that its events did not reach the client."""
+    """A snapshot holds the messages after the one before, so it replaces the events since."""
 
     def __init__(self) -> None:
-        self._messages: list[Message] = []
+        self._stored: list[Message] = []
+        self._since: list[Message] = []
         self._limit: LimitReached | None = None
 
     def add(self, event: TypedEvent) -> None:
         match event:
             case MessageEnd(message=message) if isinstance(message, Message):
-                self._messages.append(message)
+                self._since.append(message)
             case LimitReached() if self._limit is None:
                 self._limit = event
-            case Resynced():
-                self._messages = _after_prompt(event)
+            case Resynced(snapshot=snapshot):
+                entries = snapshot.entries or ()
+                stored = (each.message for each in entries if isinstance(each, MessageEntry))
+                self._stored += (each for each in stored if isinstance(each, Message))
+                self._since.clear()
 
     def answer(self) -> Answer:
         """Raises:
         PromptFailed: the model could not answer.
         """
-        return checked(answer_of(self._messages, self._limit))
-
-
-def _after_prompt(event: Resynced) -> list[Message]:
-    """The stored messages from the last one of the user on."""
-    entries = event.snapshot.entries or ()
-    stored = [each.message for each in entries if isinstance(each, MessageEntry)]
-    messages = [each for each in stored if isinstance(each, Message)]
-    of_user = [at for at, each in enumerate(messages) if isinstance(each, UserMessage)]
-    return messages[of_user[-1] :] if of_user else messages
+        messages = [*self._stored, *self._since]
+        if self._stored:  # also those before the prompt
+            prompts = [at for at, each in enumerate(messages) if isinstance(each, UserMessage)]
+            messages = messages[prompts[-1] :] if prompts else messages
+        return checked(answer_of(messages, self._limit))

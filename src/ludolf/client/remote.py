@@ -10,7 +10,7 @@ from ludolf.agent.scope import Tasks
 from ludolf.base import ConfigError
 from ludolf.base.addresses import Address, parse_address
 from ludolf.client.connection import READY_SECONDS
-from ludolf.client.errors import ClientError, OddAnswer, SessionLost
+from ludolf.client.errors import ClientError, OddAnswer, SessionGone
 from ludolf.client.events import Record
 from ludolf.client.exchange import accepted
 from ludolf.client.link import LinkOptions, ServerLink
@@ -111,7 +111,7 @@ class RemoteClient:
         await self._ask("close", session=_id_of(session))
         member = self._link.members.pop(_id_of(session), None)
         if member is not None:
-            member.lose(SessionLost(f"Session {member.id} was closed."))
+            member.lose(SessionGone(f"Session {member.id} was closed."))
 
     # ------------------------------------------------------------ the server
 

@@ -9,7 +9,7 @@ import msgspec
 from ludolf.agent.scope import Tasks
 from ludolf.base import dumps
 from ludolf.client.answering import HostAnswers
-from ludolf.client.errors import ClientError, OddAnswer, ServerClosed, SessionLost
+from ludolf.client.errors import ClientError, OddAnswer, ServerClosed, SessionGone
 from ludolf.client.events import Record, SessionEventReader, SessionSnapshot
 from ludolf.client.exchange import SECONDS, accepted
 from ludolf.client.link import ServerLink
@@ -36,7 +36,7 @@ class RemoteSession(TypedExchange):
     they are too many, the reader gets `Resynced` instead.
     """
 
-    _ends = (ServerClosed, SessionLost)
+    _ends = (ServerClosed, SessionGone)
 
     def __init__(self, link: ServerLink, tasks: Tasks, options: RemoteOptions) -> None:
         super().__init__(WIRE["pi-delta"], is_ours=True)
@@ -82,7 +82,7 @@ class RemoteSession(TypedExchange):
         """Leave the session, which continues on the server; its events end."""
         if self._error is None:
             self._link.members.pop(self.id, None)
-            self.lose(SessionLost(f"The client has detached from session {self.id}."))
+            self.lose(SessionGone(f"The client has detached from session {self.id}."))
             accepted("detach", await self._link.ask("detach", {"session": self.id}))
 
     # ------------------------------------------------------------ commands
@@ -91,7 +91,7 @@ class RemoteSession(TypedExchange):
         """Send a command and return its id. An id that is given must be new to the server.
 
         Raises:
-            SessionLost: the client is not attached any more.
+            SessionGone: the client is not attached any more.
             ServerClosed: the client is closed, or has given up.
         """
         if self._error is not None:
@@ -112,7 +112,7 @@ class RemoteSession(TypedExchange):
         Raises:
             NoAnswer: no reply came in time. The command may still be done.
             OutcomeUnknown: the server restarted before it replied.
-            SessionLost: the server does not have the session any more.
+            SessionGone: the server does not have the session any more.
             ServerClosed: the client is closed, or has given up.
         """
         sent = self._replies.get(dumps(command_id))
@@ -140,7 +140,7 @@ class RemoteSession(TypedExchange):
         """Wait for one record, unless the wanted one is there.
 
         Raises:
-            SessionLost: the session has ended here.
+            SessionGone: the session has ended here.
             ServerClosed: the client is closed, or has given up.
         """
         if self._lags:
@@ -203,7 +203,7 @@ class RemoteSession(TypedExchange):
         """End: callers that wait get this error."""
         if self._error is None:
             is_end = isinstance(error, self._ends)
-            self._error = error if is_end else SessionLost(f"Session {self.id} is lost: {error}")
+            self._error = error if is_end else SessionGone(f"Session {self.id} is lost: {error}")
             self._news.set()
 
     # ------------------------------------------------------------ private

@@ -7,7 +7,7 @@ from typing import Any
 from ludolf.base import dumps
 from ludolf.client.errors import ClientError, NoAnswer, Refused, RunInterrupted
 from ludolf.client.events import Record
-from ludolf.client.exchange import Exchange, accepted
+from ludolf.client.exchange import RecordExchange, accepted
 
 # The interval for polling a program that does not report when it is idle.
 ASK_SECONDS = 0.05
@@ -19,7 +19,7 @@ _BUSY = ("isStreaming", "isCompacting", "pendingMessageCount")
 class PromptRun:
     """Knows when a prompt is over, in each family. It is the only reader of events meanwhile."""
 
-    def __init__(self, connection: Exchange) -> None:
+    def __init__(self, connection: RecordExchange) -> None:
         self._connection = connection
         self._wire = connection.wire
         self._id = connection.new_id()

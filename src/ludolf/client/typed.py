@@ -20,7 +20,7 @@ from ludolf.client.commands import (
 )
 from ludolf.client.errors import ClientError, OddAnswer
 from ludolf.client.events import EventReader, TypedEvent
-from ludolf.client.exchange import Exchange
+from ludolf.client.exchange import RecordExchange
 from ludolf.client.prompt_messages import PromptMessages
 from ludolf.client.running import PromptRun
 from ludolf.protocol.answer import Answer
@@ -43,7 +43,7 @@ class TypedExchange(
     AgentCommands,
     McpCommands,
     AsyncSender,
-    Exchange,
+    RecordExchange,
 ):
     """Prompts to their end and events as values; each command has a method with its name."""
 
