@@ -110,7 +110,7 @@ async def _http(calls: int) -> float:
     assert process.stdout is not None
     try:
         port = int(await process.stdout.readline())
-        server = HttpServer(url=f"http://127.0.0.1:{port}/mcp", headers={})
+        server = HttpServer(url=f"http://127.0.0.1:{port}/mcp", headers={}, environ=os.environ)
         return await _cpu_of_a_call(server, calls)
     finally:
         process.kill()

@@ -1,6 +1,7 @@
 """What both test files of the Anthropic provider need: messages, events, a way to ask."""
 
 import json
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -70,7 +71,7 @@ def request(provider: Provider, url: str, **changes: Any) -> Request:
         "system": "Be brief.",
         "messages": (user(),),
     }
-    return Request(**{**fields, **changes})
+    return Request(**{"environ": os.environ, **fields, **changes})
 
 
 def sse(*events: Any) -> bytes:

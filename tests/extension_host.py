@@ -1,6 +1,7 @@
 """A small engine for extensions under test: a real session and registry, and a list of acts."""
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -55,7 +56,9 @@ class TestHost:
         self.cwd = folder
         self.trusted = True
         self.session: Session = new_session(str(folder), None, lambda text: None)
-        self.registry = ModelRegistry(folder / "models.json", Keyring(folder / "auth.json"))
+        self.registry = ModelRegistry(
+            folder / "models.json", Keyring(folder / "auth.json", os.environ)
+        )
         self.model: Model | None = MODEL
         self.scoped_models: tuple[Model, ...] = ()
         self.thinking_level: ThinkingLevel = "off"

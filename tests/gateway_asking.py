@@ -58,7 +58,7 @@ def ask(
         list(events)
 
     async def run(url: str) -> ModelAnswer:
-        transport = Transport()
+        transport = Transport({})
         here = structs.replace(place(asked, url), provider=Providers(transport).get(api))
         try:
             for _ in range(times - 1):

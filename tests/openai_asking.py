@@ -1,6 +1,7 @@
 """Samples for the tests of OpenAI's APIs: a model, a conversation, a question to a real server."""
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -47,7 +48,8 @@ def model(**changes: Any) -> Model:
 
 def request(*messages: Message, **changes: Any) -> Request:
     plain = Request(
-        provider=OpenAICompletions(Transport()),
+        environ=os.environ,
+        provider=OpenAICompletions(Transport({})),
         model=model(),
         access=Access(key="secret"),
         system="Be brief.",
@@ -94,7 +96,7 @@ def ask(
         told.extend(events)
 
     async def run(url: str) -> ModelAnswer:
-        transport = Transport()
+        transport = Transport({})
         here = structs.replace(
             asked,
             provider=make(transport),

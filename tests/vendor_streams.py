@@ -1,6 +1,7 @@
 """The vendors' streams in `tests/fixtures/streams`, and two ways to give them to our providers."""
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -100,14 +101,14 @@ def model(family: str, **changes: Any) -> Model:
 
 def request(family: str, *messages: Message, **changes: Any) -> Request:
     fields: dict[str, Any] = {
-        "provider": _MAKERS[family](Transport()),
+        "provider": _MAKERS[family](Transport({})),
         "model": model(family),
         "access": Access(key="sk-test"),
         "system": "Be brief.",
         "messages": messages or (UserMessage(content=(Text(text="Hi"),), timestamp=1),),
         "tools": (READ,),
     }
-    return Request(**{**fields, **changes})
+    return Request(**{"environ": os.environ, **fields, **changes})
 
 
 class Told(msgspec.Struct):
@@ -170,7 +171,7 @@ class Bench:
     def __init__(self) -> None:
         self._server = Switch()
         self._runner = asyncio.Runner()
-        self._transport = Transport()
+        self._transport = Transport({})
 
     def __enter__(self) -> Self:
         self._server.__enter__()
@@ -276,7 +277,7 @@ class Played(Transport):
     """A transport whose server is a list of byte strings: each is what one read brings."""
 
     def __init__(self, chunks: Sequence[bytes] = ()) -> None:
-        super().__init__()
+        super().__init__(os.environ)
         self.sent: list[HttpRequest] = []
         self._chunks = chunks
 

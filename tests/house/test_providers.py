@@ -37,7 +37,7 @@ import json, sys
 from ludolf.ai.registry import Providers
 from ludolf.ai.http.transport import Transport
 
-made = [Providers(Transport()).get(api) for api in sys.argv[1:]]
+made = [Providers(Transport({})).get(api) for api in sys.argv[1:]]
 """
 ASK = """
 import asyncio

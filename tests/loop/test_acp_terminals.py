@@ -342,7 +342,13 @@ async def test_a_client_that_does_not_answer_is_asked_only_once(tmp_path: Path) 
 
 async def test_commands_in_the_sandbox_never_leave_it(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    ground = Ground(mode="workspace", network=True, home=tmp_path / "h", agent=tmp_path / "agent")
+    ground = Ground(
+        environ=os.environ,
+        mode="workspace",
+        network=True,
+        home=tmp_path / "h",
+        agent=tmp_path / "agent",
+    )
     try:
         Sandbox(ground, tmp_path / "work").close()
     except NoSandbox as error:

@@ -6,14 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 
+from ludolf.agent.scope import Tasks
 from ludolf.agent.tool import ToolContext, ToolFailure
+from ludolf.base import CommandError
 from ludolf.engine.host.approvals import APPROVE
 from ludolf.engine.host.host_tools import Definition
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest, fits
 from tests.loop.laws import Record
 from tests.loop.stage import Stage, call, calls, say, stage, texts
 
 QUICK = {"approval": {"mode": "always", "timeoutMs": 1}}
+ALWAYS = {"approval": {"mode": "always"}}
 FORM = {
     "message": "Which?",
     "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
@@ -83,3 +89,50 @@ async def test_a_stopped_clock_holds_dialogs_but_not_host_tools(tmp_path: Path) 
         assert _cancelled(s) == [later["id"]]
     assert asking.answers == ["Ada"]
     assert [text[:18] for text in texts(s.frames, "toolResult")][1] == "Not run: this call"
+
+
+async def test_an_engine_lists_the_dialogs_that_wait_for_an_answer(tmp_path: Path) -> None:
+    replies = (calls(call("read", "c1", path="a")), say("Done."))
+    async with _asking(tmp_path, *replies, settings=ALWAYS) as (s, _):
+        assert s.engine.open_dialogs() == ()
+        tasks = Tasks()
+        form = tasks.start(s.engine.mcp.questions.answer("lab", "elicitation/create", FORM))
+        login = tasks.start(s.engine.logins.login("openai", "api-key", None))
+        await s.data("prompt", message="Go")
+        s.send("prompt", message="/ask")
+        titles = ["Name?", "Allow read: a", "lab: Which?", "API key for"]
+        shown = [await _dialog(s, title) for title in titles]
+        assert {one.id for one in s.engine.open_dialogs()} == {one["id"] for one in shown}
+        for one in shown:
+            s.send("extension_ui_response", id=one["id"], cancelled=True)
+            # It is answered from now on, though the code that asked has not run yet.
+            assert one["id"] not in {each.id for each in s.engine.open_dialogs()}
+        await s.settled()
+        assert await form == {"action": "cancel"}
+        with pytest.raises(CommandError, match="Login cancelled"):
+            await login
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "expected"),
+    [
+        ("select", {"value": "a"}, True),
+        ("select", {"value": "c"}, False),
+        ("select", {"value": ["a"]}, False),
+        ("select", {}, False),
+        ("confirm", {"confirmed": False}, True),
+        ("confirm", {"confirmed": 1}, False),
+        ("confirm", {"value": "yes"}, False),
+        ("input", {"value": ""}, True),
+        ("input", {"value": 3}, False),
+        ("editor", {"value": "text"}, True),
+        ("editor", {"confirmed": True}, False),
+        ("notify", {"value": "a"}, False),
+        ("select", {"cancelled": True, "value": 3}, True),
+    ],
+)
+def test_an_answer_fits_if_the_dialog_offers_it(
+    method: Any, answer: dict[str, Any], expected: bool
+) -> None:
+    request = UiRequest(id="1", method=method, title="Pick", options=("a", "b"))
+    assert fits(request, convert({"id": "1", **answer}, UiAnswer)) is expected

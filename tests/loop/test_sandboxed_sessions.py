@@ -1,5 +1,6 @@
 """Sessions under a sandbox: a session file, which may be of others, cannot move the walls."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,13 @@ STAMP = "2026-01-01T00:00:00.000Z"
 @pytest.fixture(autouse=True)
 def _sandbox(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    ground = Ground(mode="workspace", network=False, home=tmp_path / "h", agent=tmp_path / "agent")
+    ground = Ground(
+        environ=os.environ,
+        mode="workspace",
+        network=False,
+        home=tmp_path / "h",
+        agent=tmp_path / "agent",
+    )
     try:
         Sandbox(ground, tmp_path / "work").close()
     except NoSandbox as error:

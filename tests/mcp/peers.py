@@ -79,7 +79,7 @@ async def sdk_over_http() -> AsyncIterator[HttpServer]:
     assert process.stdout is not None
     try:
         port = int(await process.stdout.readline())
-        yield HttpServer(url=f"http://127.0.0.1:{port}/mcp", headers={})
+        yield HttpServer(environ={}, url=f"http://127.0.0.1:{port}/mcp", headers={})
     finally:
         process.kill()
         await process.communicate()

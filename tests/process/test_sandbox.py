@@ -50,7 +50,7 @@ class Box(Lab):
 
 def _skip_without(box: Box, using: Using) -> None:
     home = box.root / "home"
-    ground = Ground(mode="workspace", network=False, home=home, agent=box.agent)
+    ground = Ground(environ=os.environ, mode="workspace", network=False, home=home, agent=box.agent)
     try:
         Sandbox(ground, box.work, using).close()
     except NoSandbox as error:

@@ -32,7 +32,9 @@ class Place:
     def ground(
         self, mode: Confinement = "workspace", *, network: bool = True, **more: Any
     ) -> Ground:
-        made = Ground(mode=mode, network=network, home=self.home, agent=self.agent)
+        made = Ground(
+            environ=os.environ, mode=mode, network=network, home=self.home, agent=self.agent
+        )
         return structs.replace(made, **more)
 
     def sandbox(self, using: Using, mode: Confinement = "workspace", **more: Any) -> Sandbox:

@@ -34,7 +34,7 @@ from tests.loopback import JSON_BODY, Canned, Loopback
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    transport = Transport()
+    transport = Transport({})
     yield make(transport)
     await transport.close()
 

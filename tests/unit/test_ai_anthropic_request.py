@@ -18,7 +18,7 @@ from tests.loopback import Canned, Loopback
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    transport = Transport()
+    transport = Transport({})
     yield make(transport)
     await transport.close()
 
@@ -192,7 +192,7 @@ def test_a_conversation_that_grew_or_changed_gives_the_body_of_a_new_one() -> No
     bodies, known = AnthropicRequestBuilder(), dict[str, Message]()
     for messages in conversations:
         same = [known.setdefault(repr(message), message) for message in messages]
-        new = request(make(Transport()), "", messages=tuple(same))
+        new = request(make(Transport({})), "", messages=tuple(same))
         assert bodies.build(new) == AnthropicRequestBuilder().build(new)
         assert msgspec.json.decode(bodies.build(new))["model"] == "claude"
 

@@ -254,7 +254,7 @@ def test_the_variables_choose_the_kind_of_identity(tmp_path: Path) -> None:
     client = {**NO_NAMES, "AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c"}
     file = str(tmp_path / "token")
     kinds = [
-        type(credential_for(named)).__name__
+        type(credential_for(named, os.environ)).__name__
         for named in (
             {**client, "AZURE_CLIENT_SECRET": "s"},
             {**client, "AZURE_FEDERATED_TOKEN_FILE": file},
@@ -290,7 +290,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
 def test_a_named_identity_lets_the_models_in_without_a_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keyring = Keyring(tmp_path / "auth.json")
+    keyring = Keyring(tmp_path / "auth.json", os.environ)
     provider = "azure-openai-responses"
     monkeypatch.setenv("AZURE_OPENAI_USE_ENTRA_ID", "1")
     assert keyring.access(provider) is None

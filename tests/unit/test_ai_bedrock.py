@@ -37,7 +37,7 @@ SHORT = answer(text(0, "Hel", "lo"), inputTokens=1, outputTokens=2)
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    transport = Transport()
+    transport = Transport({})
     yield make(transport)
     await transport.close()
 
@@ -335,7 +335,7 @@ async def test_a_page_instead_of_a_stream_says_to_check_the_address(provider: Pr
 
 
 async def test_a_model_of_the_catalog_runs_through_the_registry() -> None:
-    transport = Transport()
+    transport = Transport({})
     chosen = next(
         entry
         for entry in catalog_models("amazon-bedrock")

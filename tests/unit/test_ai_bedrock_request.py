@@ -30,7 +30,7 @@ PROFILE = "arn:aws:bedrock:eu-west-1:123456789012:application-inference-profile/
 
 def body(*messages: Message, force: bool = False, **changes: Any) -> dict[str, Any]:
     fields = {"model": model(), **changes}
-    asked = request(make(Transport()), "", messages=messages or (user(),), **fields)
+    asked = request(make(Transport({})), "", messages=messages or (user(),), **fields)
     variables = {"AWS_BEDROCK_FORCE_CACHE": "1"} if force else {}
     sent: dict[str, Any] = json.loads(BedrockRequestBuilder().build(asked, variables))
     return sent
@@ -209,7 +209,7 @@ def test_nothing_is_said_of_thinking_when_it_is_off_or_unknown() -> None:
 
 def test_a_conversation_that_grows_is_sent_as_if_it_were_new() -> None:
     bodies, grown = BedrockRequestBuilder(), (user(), own(Text(text="a")), user("b"))
-    provider = make(Transport())
+    provider = make(Transport({}))
     for count in (1, 3):
         asked = request(provider, "", model=model(), messages=grown[:count])
         assert bodies.build(asked, {}) == BedrockRequestBuilder().build(asked, {})
@@ -256,7 +256,7 @@ def test_the_region_decides_where_aws_is_asked(
     expected: tuple[str, str],
 ) -> None:
     asked = request(
-        make(Transport()),
+        make(Transport({})),
         "",
         model=model(id=model_id, base_url=base),
         access=Access(environment=variables),

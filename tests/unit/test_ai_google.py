@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -76,7 +77,8 @@ def result(call_id: str, *parts: Text | Image, is_error: bool = False) -> ToolRe
 
 def request(*messages: Message, **changes: Any) -> Request:
     plain = Request(
-        provider=make(Transport()),
+        environ=os.environ,
+        provider=make(Transport({})),
         model=model(),
         access=Access(key="secret"),
         system="Be brief.",
@@ -103,7 +105,7 @@ def ask(asked: Request, *replies: Canned) -> tuple[Loopback, ModelAnswer, list[S
         told.extend(events)
 
     async def run(url: str) -> ModelAnswer:
-        transport = Transport()
+        transport = Transport({})
         access = structs.replace(asked.access, base_url=f"{url}/v1beta")
         here = structs.replace(asked, provider=make(transport), access=access)
         try:
@@ -448,7 +450,7 @@ def test_a_failure_is_told_with_googles_error_object(status: int, words: str, ki
 
 
 def test_a_failure_without_an_error_object_still_names_its_status() -> None:
-    assert make(Transport()).describe(502, "<html>Bad gateway") == (
+    assert make(Transport({})).describe(502, "<html>Bad gateway") == (
         '{"error":{"message":"<html>Bad gateway","code":502}}'
     )
 
@@ -497,7 +499,7 @@ def test_an_aborted_answer_closes_its_connection_at_once() -> None:
             first.set()
 
     async def run(url: str) -> None:
-        transport = Transport()
+        transport = Transport({})
         asked = request(access=Access(key="k", base_url=url), provider=make(transport))
         async with asyncio.timeout(30):
             async with asyncio.TaskGroup() as group:

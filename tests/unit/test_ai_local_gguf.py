@@ -168,7 +168,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_a_path_makes_a_model(tmp_path: Path) -> None:
     path = model_file(tmp_path / "my model.gguf", "{% if enable_thinking %}")
-    model = file_model(str(path))
+    model = file_model(str(path), os.environ)
     assert (model.provider, model.id, model.name) == ("gguf", str(path), "A Model")
     assert (model.api, model.base_url) == (FILE_API, path.as_uri())
     assert (model.context_window, model.reasoning) == (DEFAULT_CONTEXT, True)
@@ -204,7 +204,7 @@ def test_a_name_that_is_nowhere_tells_where_was_looked(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(can_run_files(), reason="the extra `local` is installed")
 def test_without_the_extra_the_way_to_install_it_is_told(tmp_path: Path) -> None:
-    registry = ModelRegistry(tmp_path / "models.json", Keyring(tmp_path / "auth.json"))
+    registry = ModelRegistry(tmp_path / "models.json", Keyring(tmp_path / "auth.json", os.environ))
     path = model_file(tmp_path / "m.gguf")
     with pytest.raises(ConfigError, match=r"pip install 'ludolf\[local\]'"):
         choose_model(registry, str(path))
@@ -213,7 +213,7 @@ def test_without_the_extra_the_way_to_install_it_is_told(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("pattern", ["{path}", "gguf/{path}", "{path}:high"])
 def test_a_spoilt_file_is_refused_when_it_is_asked_for(pattern: str, tmp_path: Path) -> None:
-    registry = ModelRegistry(tmp_path / "models.json", Keyring(tmp_path / "auth.json"))
+    registry = ModelRegistry(tmp_path / "models.json", Keyring(tmp_path / "auth.json", os.environ))
     path = tmp_path / "m.gguf"
     path.write_bytes(b"nothing of use")
     with pytest.raises(ConfigError, match="does not begin with GGUF"):
@@ -262,19 +262,19 @@ def _order(model: str) -> Launch:
 @pytest.mark.skipif(can_run_files(), reason="the extra `local` is installed")
 async def test_a_child_that_cannot_load_says_why_and_is_gone() -> None:
     with pytest.raises(ChildError, match=r"cannot load /nowhere\.gguf: No module named"):
-        await Child.start(_order("/nowhere.gguf"))
+        await Child.start(_order("/nowhere.gguf"), os.environ)
 
 
 async def test_a_child_that_takes_too_long_is_ended() -> None:
     with pytest.raises(ChildError, match="was not loaded within 0 s"):
-        await Child.start(_order("/nowhere.gguf"), seconds=0)
+        await Child.start(_order("/nowhere.gguf"), os.environ, seconds=0)
     assert not any(map(_runs_a_model, _children()))
 
 
 async def test_who_stops_waiting_for_a_child_ends_it() -> None:
     born: set[str] = set()
     async with asyncio.TaskGroup() as group:
-        loading = group.create_task(Child.start(_order("/nowhere.gguf")))
+        loading = group.create_task(Child.start(_order("/nowhere.gguf"), os.environ))
         while not born:
             await asyncio.sleep(0)  # nothing tells of a child's birth
             born = set(filter(_runs_a_model, _children()))
@@ -300,7 +300,7 @@ def test_the_child_sees_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     from ludolf.ai.local.provider import _environment
 
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    seen: Mapping[str, str] = _environment()
+    seen: Mapping[str, str] = _environment(os.environ)
     assert "secret" not in seen.values()
     assert "PYTHONPATH" in seen
 
@@ -313,7 +313,7 @@ def test_a_pipe_and_a_device_are_refused_without_waiting(tmp_path: Path) -> None
     (tmp_path / "zero.gguf").symlink_to("/dev/zero")
     for name in ("pipe.gguf", "zero.gguf"):
         with pytest.raises(GgufError, match="not a regular file"):
-            file_model(str(tmp_path / name))
+            file_model(str(tmp_path / name), os.environ)
 
 
 def test_a_manifest_that_is_a_pipe_is_passed_over(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Model servers of this machine: told apart by what they say, and read for what they offer."""
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -207,7 +208,7 @@ async def test_vllm_tells_its_context() -> None:
 
 def registry(home: Path, **providers: Any) -> ModelRegistry:
     (home / "models.json").write_bytes(dumps({"providers": providers}))
-    return ModelRegistry(home / "models.json", Keyring(home / "auth.json"))
+    return ModelRegistry(home / "models.json", Keyring(home / "auth.json", os.environ))
 
 
 def local(known: ModelRegistry, *urls: str, **environ: str) -> LocalModels:

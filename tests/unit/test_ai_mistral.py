@@ -40,7 +40,7 @@ OWN = {"api": "mistral-conversations", "provider": "mistral", "model": "mistral-
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    transport = Transport()
+    transport = Transport({})
     yield make(transport)
     await transport.close()
 
@@ -325,7 +325,7 @@ async def test_tools_are_strict_where_they_prefer_it(provider: Provider) -> None
 
 
 async def test_a_model_of_the_catalog_runs_through_the_registry() -> None:
-    transport = Transport()
+    transport = Transport({})
     entries = catalog_models("mistral")
     assert {(entry.api, entry.base_url) for entry in entries} == {
         ("mistral-conversations", "https://api.mistral.ai")

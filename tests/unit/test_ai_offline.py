@@ -525,9 +525,9 @@ def test_the_model_record_is_free_and_leads_to_the_provider() -> None:
     assert (model.key, model.base_url) == ("ludolf/offline", "builtin:offline")
     assert (model.reasoning, model.input) == (True, ("text", "image"))
     assert (model.context_window, model.max_tokens) == (128_000, 8_192)
-    provider = Providers(Transport()).get(model.api)
+    provider = Providers(Transport({})).get(model.api)
     assert isinstance(provider, Offline)
-    assert make(Transport()).abort_text == "Request was aborted"
+    assert make(Transport({})).abort_text == "Request was aborted"
 
 
 def test_a_plan_is_always_bounded() -> None:

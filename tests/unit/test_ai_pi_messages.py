@@ -105,7 +105,7 @@ RICH = sse(
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    transport = Transport()
+    transport = Transport({})
     yield make(transport)
     await transport.close()
 
@@ -333,7 +333,7 @@ async def test_a_request_holds_messages_as_hosts_know_them(provider: Provider) -
 
 
 async def test_the_registry_knows_the_api_and_little_is_said_by_default() -> None:
-    transport = Transport()
+    transport = Transport({})
     with Loopback(Canned(chunks=[sse(*TEXT, DONE)])) as server:
         provider = Providers(transport).get("pi-messages")
         await ask(provider, server, model=model(), system="", messages=(user(),))

@@ -61,7 +61,7 @@ MODEL = Model(
 
 
 def _recorder(path: Path, *secrets: str) -> Recorder:
-    recorder = Recorder(path, lambda: secrets, pytest.fail)
+    recorder = Recorder(path, lambda: secrets, pytest.fail, os.environ)
     recorder.begin(MODEL, "low")
     return recorder
 

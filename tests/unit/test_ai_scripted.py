@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from ludolf.ai.stream import respond
 
 def request(provider: Provider, text: str = "Hi", **environment: str) -> Request:
     return Request(
+        environ=os.environ,
         provider=provider,
         model=scripted_model(),
         access=Access(environment=environment),
@@ -68,7 +70,7 @@ def test_replies_are_used_up_in_order_and_the_end_says_so() -> None:
 def test_a_strict_script_fails_when_it_is_used_up(tmp_path: Path) -> None:
     file = tmp_path / "script.json"
     file.write_text('{"strict": true, "replies": [{"text": "One"}]}')
-    for provider in (Scripted([ScriptedReply(text="One")], strict=True), make(Transport())):
+    for provider in (Scripted([ScriptedReply(text="One")], strict=True), make(Transport({}))):
         assert said(ask(provider, LUDOLF_SCRIPT=str(file))) == "One"
         over = ask(provider, LUDOLF_SCRIPT=str(file)).message
         assert over.stop_reason == "error"
@@ -252,9 +254,9 @@ def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     file = tmp_path / "script.json"
     file.write_text('[{"text": "From a file"}]')
     monkeypatch.setenv("LUDOLF_SCRIPT", str(file))
-    assert said(ask(make(Transport()))) == "From a file"
+    assert said(ask(make(Transport({})))) == "From a file"
     monkeypatch.setenv("LUDOLF_SCRIPT", "/nowhere")
-    assert said(ask(make(Transport()), LUDOLF_SCRIPT=str(file))) == "From a file"
+    assert said(ask(make(Transport({})), LUDOLF_SCRIPT=str(file))) == "From a file"
 
 
 @pytest.mark.parametrize(
@@ -282,9 +284,9 @@ def test_a_bad_script_is_refused_with_the_place(tmp_path: Path, text: str, compl
 
 def test_a_missing_script_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LUDOLF_SCRIPT", raising=False)
-    answer = ask(make(Transport()))
+    answer = ask(make(Transport({})))
     assert "set LUDOLF_SCRIPT to the path of its file" in (answer.message.error_message or "")
-    gone = ask(make(Transport()), LUDOLF_SCRIPT="/nowhere/at-all.json")
+    gone = ask(make(Transport({})), LUDOLF_SCRIPT="/nowhere/at-all.json")
     assert "No such file" in (gone.message.error_message or "")
 
 
@@ -301,6 +303,6 @@ def test_every_example_of_the_manual_is_a_script(tmp_path: Path) -> None:
 def test_the_model_record_leads_back_to_the_provider() -> None:
     model = scripted_model()
     assert model.key == "ludolf/scripted"
-    provider = Providers(Transport()).get(model.api)
+    provider = Providers(Transport({})).get(model.api)
     assert (provider.api, provider.abort_text) == ("ludolf-scripted", "Request was aborted")
     assert structs.asdict(model)["context_window"] == 128_000

@@ -28,7 +28,7 @@ READ = ToolSpec("read", "Reads.", {"type": "object", "properties": {"path": {"ty
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    transport = Transport()
+    transport = Transport({})
     yield make(transport)
     await transport.close()
 
@@ -98,7 +98,7 @@ async def test_a_signature_covers_what_a_watcher_made_of_the_request() -> None:
         async def answered(self, status: int, headers: Any) -> None:
             return
 
-    transport = Transport()
+    transport = Transport({})
     transport.watcher = Meddler()
     with Loopback(Canned(headers=EVENT_STREAM, chunks=[RICH])) as server:
         access = Access(base_url=server.url, environment=KEYS)

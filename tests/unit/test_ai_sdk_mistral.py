@@ -22,7 +22,7 @@ HELLO = [{"role": "user", "content": "hello"}]
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    transport = Transport()
+    transport = Transport({})
     yield make(transport)
     await transport.close()
 

@@ -23,15 +23,15 @@ KEY = "sk-test-0123456789abcdefghijklmnop"
     ],
 )
 def test_a_key_is_hidden_whole_or_cut(text: str, expected: str) -> None:
-    assert redact(text, [KEY]) == expected
+    assert redact(text, [KEY], {}) == expected
 
 
 def test_what_is_too_short_for_a_key_is_no_secret() -> None:
-    assert redact("a key of x", ["", "x", "key"]) == "a key of x"
+    assert redact("a key of x", ["", "x", "key"], {}) == "a key of x"
 
 
 def test_a_secret_within_another_leaves_nothing_of_it() -> None:
-    assert redact(f"<{KEY}>", [KEY[:12], KEY]) == f"<{HIDDEN}>"
+    assert redact(f"<{KEY}>", [KEY[:12], KEY], {}) == f"<{HIDDEN}>"
 
 
 def test_all_that_lets_a_request_in_is_secret_and_the_rest_is_not() -> None:
@@ -47,7 +47,7 @@ def test_all_that_lets_a_request_in_is_secret_and_the_rest_is_not() -> None:
 
 def test_a_password_in_an_address_is_hidden_however_short() -> None:
     text = "Connection error: refused (http://me:pw@gate.example)"
-    assert redact(text, ()) == f"Connection error: refused (http://{HIDDEN}@gate.example)"
+    assert redact(text, (), {}) == f"Connection error: refused (http://{HIDDEN}@gate.example)"
 
 
 ENCODED = {
@@ -69,7 +69,7 @@ ENCODED = {
 def test_a_key_is_hidden_in_part_and_encoded_for_errors_and_recordings(form: str) -> None:
     text = f"error: <{ENCODED[form]}>"
     cleaned = (
-        redact(text, [KEY]),
+        redact(text, [KEY], {}),
         Scrubber([KEY], HIDDEN).value({"a": [text]})["a"][0],
         Scrubber([KEY], HIDDEN).chunks([text.encode()])[0].decode(),
     )
@@ -87,9 +87,9 @@ def test_a_value_cut_between_chunks_is_hidden() -> None:
 def test_a_path_or_text_is_only_hidden_whole() -> None:
     path = "/home/ada/project/service-account-1.json"
     other = "/home/ada/project/service-account-2.json"
-    assert redact(f"{path} {other}", [path]) == f"{HIDDEN} {other}"
+    assert redact(f"{path} {other}", [path], {}) == f"{HIDDEN} {other}"
 
 
 def test_the_cost_does_not_grow_with_values_that_repeat_themselves() -> None:
     value = "a1" * 2000
-    assert len(redact("a1" * 100_000, [value]).replace(HIDDEN, "")) < 12
+    assert len(redact("a1" * 100_000, [value], {}).replace(HIDDEN, "")) < 12

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -81,7 +82,7 @@ async def _read_all(reply: HttpResponse) -> None:
     ],
 )
 async def test_an_answer_byte_by_byte_has_a_deadline(first: bytes, drop: bytes) -> None:
-    transport = Transport()
+    transport = Transport({})
     async with _dripping(first, drop) as url, asyncio.timeout(LONG):
         with pytest.raises(ProviderError, match=r"^Request timed out: no "):
             async with transport.post(url, {}, b"{}", patience=PATIENCE) as reply:
@@ -90,7 +91,7 @@ async def test_an_answer_byte_by_byte_has_a_deadline(first: bytes, drop: bytes) 
 
 
 async def test_an_error_byte_by_byte_is_told_as_far_as_it_came() -> None:
-    transport = Transport()
+    transport = Transport({})
     async with _dripping(REFUSED + b"broken", b".") as url, asyncio.timeout(LONG):
         with pytest.raises(ProviderError, match=r"^500 broken\.+$"):
             async with transport.post(url, {}, b"{}", patience=PATIENCE) as reply:
@@ -99,7 +100,7 @@ async def test_an_error_byte_by_byte_is_told_as_far_as_it_came() -> None:
 
 
 async def test_an_answer_that_is_slow_within_the_limits_is_taken() -> None:
-    transport = Transport()
+    transport = Transport({})
     async with _dripping(HEAD, b"data: x\n\n") as url, asyncio.timeout(LONG):
         seen = 0
         async with transport.post(url, {}, b"{}", patience=PATIENCE) as reply:
@@ -112,7 +113,7 @@ async def test_an_answer_that_is_slow_within_the_limits_is_taken() -> None:
 
 
 async def test_an_abort_does_not_wait_for_the_deadline() -> None:
-    transport, begun = Transport(), asyncio.Event()
+    transport, begun = Transport({}), asyncio.Event()
 
     async def send() -> None:
         async with transport.post(url, {}, b"{}", patience=Patience()) as reply:
@@ -144,20 +145,21 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_the_setting_counts_for_both_schemes() -> None:
     use_proxy(" http://me:p%40ss@proxy.test ")
     expected = Proxy("http://proxy.test:80", "me", "p@ss")
-    assert proxy_for("https://api.test/v1") == proxy_for("http://api.test") == expected
-    assert proxies() == dict.fromkeys(("http", "https"), "http://me:p%40ss@proxy.test:80")
-    assert proxy_for("http://127.0.0.1:11434/v1") is None
-    assert proxy_for("http://localhost/v1") is None
-    assert proxy_for("http://[::1]:8080/v1") is None
+    assert proxy_for("https://api.test/v1", os.environ) == expected
+    assert proxy_for("http://api.test", os.environ) == expected
+    assert proxies(os.environ) == dict.fromkeys(("http", "https"), "http://me:p%40ss@proxy.test:80")
+    assert proxy_for("http://127.0.0.1:11434/v1", os.environ) is None
+    assert proxy_for("http://localhost/v1", os.environ) is None
+    assert proxy_for("http://[::1]:8080/v1", os.environ) is None
 
 
 def test_the_environment_goes_before_the_setting(variables: Callable[..., None]) -> None:
     use_proxy("http://setting.test:1")
     variables(HTTPS_PROXY="https://variable.test:2")
-    assert proxy_for("https://api.test") == Proxy("https://variable.test:2")
-    assert proxy_for("http://api.test") == Proxy("http://setting.test:1")
+    assert proxy_for("https://api.test", os.environ) == Proxy("https://variable.test:2")
+    assert proxy_for("http://api.test", os.environ) == Proxy("http://setting.test:1")
     variables(ALL_PROXY="all.test:3")
-    assert proxy_for("http://api.test") == Proxy("http://all.test:3")
+    assert proxy_for("http://api.test", os.environ) == Proxy("http://all.test:3")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_no_proxy_names_hosts_that_are_reached_directly(
 ) -> None:
     use_proxy("http://proxy.test:1")
     variables(NO_PROXY=listed)
-    assert (proxy_for("https://api.test/v1") is None) is direct
+    assert (proxy_for("https://api.test/v1", os.environ) is None) is direct
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_no_proxy_names_hosts_that_are_reached_directly(
 def test_an_address_that_cannot_be_used_is_refused_without_its_password(address: str) -> None:
     use_proxy(address)
     with pytest.raises(ProviderError, match="cannot be used") as error:
-        proxy_for("https://api.test")
+        proxy_for("https://api.test", os.environ)
     assert "hidden-1" not in str(error.value)
 
 
@@ -200,7 +202,7 @@ def test_an_address_that_cannot_be_used_is_refused_without_its_password(address:
 
 
 async def test_requests_go_through_the_proxy_with_its_password() -> None:
-    transport = Transport()
+    transport = Transport({})
     with Loopback(Canned(chunks=[b"data: x\n\n"])) as proxy:
         use_proxy(proxy.url.replace("://", "://me:p%40ss-word@"))
         async with transport.post("http://model.test/v1/chat", {"x-key": "k"}, b"{}") as reply:
@@ -218,7 +220,7 @@ async def test_requests_go_through_the_proxy_with_its_password() -> None:
 
 
 async def test_a_proxy_that_cannot_be_reached_is_named_without_its_password() -> None:
-    transport = Transport()
+    transport = Transport({})
     with nobody() as url:
         use_proxy(url.replace("://", "://me:hidden-word@"))
         sent = HttpRequest(url="https://api.test", headers={}, body=b"", patience=PATIENCE)
@@ -239,7 +241,7 @@ async def test_a_tunnel_is_asked_for_with_the_password_and_a_refusal_is_named() 
         writer.write(b"HTTP/1.1 407 Who are you\r\ncontent-length: 0\r\n\r\n")
         writer.close()
 
-    transport = Transport()
+    transport = Transport({})
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         use_proxy(f"http://me:hidden-word@127.0.0.1:{port}")
@@ -262,15 +264,15 @@ async def test_a_tunnel_is_asked_for_with_the_password_and_a_refusal_is_named() 
 def test_what_a_proxy_sends_back_is_redacted() -> None:
     use_proxy("http://me:hidden-word@proxy.test:1")
     login = base64.b64encode(b"me:hidden-word").decode()
-    assert login in set(proxy_secrets())
-    shown = redact(f"407 you sent Basic {login}, that is me:hidden-word or hidden-word", ())
+    assert login in set(proxy_secrets(os.environ))
+    shown = redact(f"407 you sent Basic {login}, that is me:hidden-word or hidden-word", (), {})
     assert "hidden-word" not in shown
     assert login not in shown
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_refused_port_of_this_machine_is_not_worth_a_retry(host: str) -> None:
-    transport = Transport()
+    transport = Transport({})
     with nobody() as url, pytest.raises(ProviderError, match=r"^Connection error: ") as caught:
         async with transport.post(url.replace("127.0.0.1", host), {}, b"{}"):
             pass

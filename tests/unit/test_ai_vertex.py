@@ -1,5 +1,6 @@
 """Vertex AI: addresses by project and location, keys, tokens of the application's identity."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ async def address(asking: Request) -> str:
     if not asking.access.key:
         admitted = asking.access.replace(headers={"Authorization": "Bearer x"})
         asking = structs.replace(asking, access=admitted)
-    return (await Vertex(Transport()).reach(asking))[0]
+    return (await Vertex(Transport({})).reach(asking))[0]
 
 
 # ---------------------------------------------------------------- addresses
@@ -131,7 +132,7 @@ async def test_models_of_other_publishers_are_found(name: str, path: str) -> Non
 )
 async def test_what_is_missing_is_named(cloud: dict[str, str], missing: str) -> None:
     with pytest.raises(ProviderError, match=missing) as raised:
-        await Vertex(Transport()).reach(asked(vertex(), **cloud))
+        await Vertex(Transport({})).reach(asked(vertex(), **cloud))
     assert raised.value.kind == "auth"
 
 
@@ -275,7 +276,7 @@ def test_a_login_that_cannot_be_reached_may_be_tried_again(
 def test_project_and_location_let_the_models_in_without_a_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keyring = Keyring(tmp_path / "auth.json")
+    keyring = Keyring(tmp_path / "auth.json", os.environ)
     monkeypatch.setenv("GCLOUD_PROJECT", "p")
     assert keyring.access("google-vertex") is None
     monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", "global")

@@ -27,7 +27,7 @@ def keyring(tmp_path: Path, stored: Any = None, environ: dict[str, str] | None =
     if stored is not None:
         path.write_text(stored if isinstance(stored, str) else json.dumps(stored))
     base = {"PATH": os.environ["PATH"]}
-    return Keyring(path, Resolver({**base, **(environ or {})}))
+    return Keyring(path, {**base, **(environ or {})})
 
 
 # ---------------------------------------------------------------- value syntax
@@ -192,7 +192,7 @@ def test_one_odd_entry_costs_only_itself(tmp_path: Path) -> None:
 
 
 def test_a_new_file_is_private_and_entries_of_others_stay(tmp_path: Path) -> None:
-    ring = Keyring(tmp_path / "agent" / "auth.json", Resolver({}))
+    ring = Keyring(tmp_path / "agent" / "auth.json", {})
     ring.store("openai", "k")
     assert stat.S_IMODE(ring.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(ring.path.parent.stat().st_mode) == 0o700

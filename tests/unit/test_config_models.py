@@ -21,13 +21,12 @@ from ludolf.config.models.registry import LOCAL as LOCAL_PROVIDERS
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.routes import ROUTES
 from ludolf.config.models.selection import choose_model
-from ludolf.config.settings.value_syntax import Resolver
 
 LOCAL = {"baseUrl": "http://h", "api": "openai-completions", "apiKey": "k"}
 
 
 START = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.settings.home import find_home
@@ -35,10 +34,10 @@ from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.selection import initial_model
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.config.settings.trust import decide_trust
-home = find_home(Path(sys.argv[1]))
+home = find_home(Path(sys.argv[1]), os.environ)
 decide_trust(home)
 files = SettingsFiles(home)
-registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+registry = ModelRegistry(home.models_file, Keyring(home.auth_file, os.environ))
 choice = initial_model(registry, files.current)
 names = [n for n in sys.modules if n.startswith("ludolf.config.") or n in ("yaml", "subprocess")]
 print(json.dumps([choice.model.key, names]))
@@ -50,7 +49,7 @@ def registry(tmp_path: Path, value: Any = None, **environ: str) -> ModelRegistry
     if value is not None:
         path.write_text(value if isinstance(value, str) else json.dumps({"providers": value}))
     base = {"PATH": os.environ["PATH"]}
-    return ModelRegistry(path, Keyring(tmp_path / "auth.json", Resolver({**base, **environ})))
+    return ModelRegistry(path, Keyring(tmp_path / "auth.json", {**base, **environ}))
 
 
 def keys(models: tuple[Model, ...]) -> list[str]:
@@ -95,7 +94,7 @@ def test_a_model_that_nobody_knows_takes_the_route_of_its_provider(
 ) -> None:
     registry = ModelRegistry(
         tmp_path / "models.json",
-        Keyring(tmp_path / "auth.json", Resolver({"OPENCODE_API_KEY": "k"})),
+        Keyring(tmp_path / "auth.json", {"OPENCODE_API_KEY": "k"}),
     )
     assert nameless(registry) == ("opencode", "opencode-go")
     choice = choose_model(registry, f"opencode/{model_id}:high")
@@ -411,7 +410,7 @@ def test_unknown_keys_and_values_of_models_json_are_explained(tmp_path: Path) ->
     }
     path = tmp_path / "models.json"
     path.write_text(json.dumps({"$schema": "x", "providers": {"lab": entry}}))
-    registry = ModelRegistry(path, Keyring(tmp_path / "auth.json"))
+    registry = ModelRegistry(path, Keyring(tmp_path / "auth.json", os.environ))
     where = f"{path}: unknown key"
     assert registry.warnings == [
         f'{where} "providers.lab.apikey". Did you mean "providers.lab.apiKey"?',

@@ -14,7 +14,6 @@ from ludolf.config.models.catalog import catalog_models
 from ludolf.config.models.models_file import CostEntry, ModelEntry
 from ludolf.config.models.models_store import compare, keep, read_store
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.config.settings.value_syntax import Resolver
 
 CHAT = {"baseUrl": "http://h", "api": "openai-completions", "apiKey": "k"}
 OF_PI = {
@@ -39,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 def registry(path: Path, providers: Any = None) -> ModelRegistry:
     models = path.with_name("models.json")
     models.write_text(json.dumps({"providers": providers or {}}))
-    return ModelRegistry(models, Keyring(path.with_name("auth.json"), Resolver({})))
+    return ModelRegistry(models, Keyring(path.with_name("auth.json"), {}))
 
 
 def found(path: Path, provider: str, model_id: str, providers: Any = None) -> Model:

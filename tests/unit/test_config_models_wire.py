@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from ludolf.ai.registry import Providers
 from ludolf.ai.stream import respond
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.config.settings.value_syntax import Resolver
 from ludolf.tools import image_limits
 from tests.loopback import Asked, Canned, Loopback
 
@@ -34,9 +34,7 @@ OVERRIDE = {
 
 def registry(folder: Path, providers: Any, **environ: str) -> ModelRegistry:
     (folder / "models.json").write_text(json.dumps({"providers": providers}))
-    return ModelRegistry(
-        folder / "models.json", Keyring(folder / "auth.json", Resolver(dict(environ)))
-    )
+    return ModelRegistry(folder / "models.json", Keyring(folder / "auth.json", dict(environ)))
 
 
 def ask(folder: Path, providers: Any, key: str, **changes: Any) -> tuple[Asked, ModelAnswer]:
@@ -51,8 +49,9 @@ def ask(folder: Path, providers: Any, key: str, **changes: Any) -> tuple[Asked, 
         assert model is not None, found.errors
         access = found.access(model)
         assert access is not None
-        transport = Transport()
+        transport = Transport({})
         asked = Request(
+            environ=os.environ,
             provider=Providers(transport).get(model.api),
             model=model,
             access=access,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import stat
 import threading
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Identity
 
 
 def _flow(provider: str) -> Flow:
-    flow = flow_of(provider)
+    flow = flow_of(provider, None, os.environ)
     assert flow is not None
     return flow
 
@@ -51,7 +52,7 @@ def _stored(tmp_path: Path, provider: str, *, left_ms: int, **more: Any) -> Keyr
     path = tmp_path / "auth.json"
     path.write_text(json.dumps({"other": other, provider: login}))
     path.chmod(0o600)
-    return Keyring(path)
+    return Keyring(path, os.environ)
 
 
 def _on_disk(keyring: Keyring) -> Any:
@@ -168,7 +169,7 @@ async def test_two_that_renew_at_once_ask_the_server_once(
     server: IdentityServer, tmp_path: Path
 ) -> None:
     keyring = _stored(tmp_path, "xai", left_ms=0)
-    await asyncio.gather(*(renew(Keyring(keyring.path), "xai", None) for _ in range(4)))
+    await asyncio.gather(*(renew(Keyring(keyring.path, os.environ), "xai", None) for _ in range(4)))
     assert len(server.asked) == 1
 
 
@@ -253,7 +254,7 @@ async def test_a_login_by_device_code_waits_until_the_user_has_typed_it(
 ) -> None:
     server.pending, server.hurried = 2, 1
     user = User()
-    credential = await log_in(_flow(provider), "device", user)
+    credential = await log_in(_flow(provider), "device", user, os.environ)
     assert user.shown == [f"{server.url}/enter"]
     assert user.launched == [f"{server.url}/enter?code=ABCD-1234"]
     assert "ABCD-1234" in user.instructions[0]
@@ -266,7 +267,11 @@ async def test_a_login_by_device_code_waits_until_the_user_has_typed_it(
 
 async def test_what_a_copilot_login_stores_can_be_renewed(server: IdentityServer) -> None:
     credential = await log_in(
-        _flow("github-copilot").replace(domain="no.such"), "device", User(), domain=server.netloc
+        _flow("github-copilot").replace(domain="no.such"),
+        "device",
+        User(),
+        os.environ,
+        domain=server.netloc,
     )
     assert credential["access"].startswith("tid=1;")
     assert credential["refresh"] == "access-1"
@@ -276,13 +281,13 @@ async def test_what_a_copilot_login_stores_can_be_renewed(server: IdentityServer
 async def test_a_user_who_says_no_is_told_so(server: IdentityServer) -> None:
     server.denied = True
     with pytest.raises(LoginError, match="denied"):
-        await log_in(_flow("xai"), "device", User())
+        await log_in(_flow("xai"), "device", User(), os.environ)
 
 
 async def test_a_code_that_nobody_types_expires(server: IdentityServer) -> None:
     server.refusal = (400, {"error": "expired_token"})
     with pytest.raises(LoginError, match="expired"):
-        await log_in(_flow("xai"), "device", User())
+        await log_in(_flow("xai"), "device", User(), os.environ)
 
 
 async def test_an_address_that_is_none_of_the_web_is_shown_to_nobody(
@@ -291,7 +296,7 @@ async def test_an_address_that_is_none_of_the_web_is_shown_to_nobody(
     user = User()
     flow = _flow("openai-codex").replace(verification_url="file:///etc/passwd")
     with pytest.raises(LoginError, match=r"not http\(s\)"):
-        await log_in(flow, "device", user)
+        await log_in(flow, "device", user, os.environ)
     assert user.shown == []
 
 
@@ -301,7 +306,7 @@ async def test_a_login_to_chatgpt_knows_its_account(
 ) -> None:
     server.pending = 1
     user = User()
-    login = asyncio.gather(log_in(_flow("openai-codex"), method, user))
+    login = asyncio.gather(log_in(_flow("openai-codex"), method, user, os.environ))
     if method == "oauth":
         await _until_shown(user)
         await asyncio.to_thread(server.browse, user.shown[0])
@@ -319,7 +324,7 @@ async def test_the_browser_brings_the_code_and_nobody_needs_to_paste(
     server: IdentityServer,
 ) -> None:
     user = User()
-    login = asyncio.gather(log_in(_flow("openrouter"), "oauth", user))
+    login = asyncio.gather(log_in(_flow("openrouter"), "oauth", user, os.environ))
     await _until_shown(user)
     assert await asyncio.to_thread(server.browse, user.shown[0]) == 200
     (credential,) = await login
@@ -337,7 +342,7 @@ async def test_a_browser_on_another_machine_ends_at_an_address_to_paste(
     server: IdentityServer,
 ) -> None:
     user = User()
-    login = asyncio.gather(log_in(_flow("openrouter"), "oauth", user))
+    login = asyncio.gather(log_in(_flow("openrouter"), "oauth", user, os.environ))
     await _until_shown(user)
     user.pasted = server.end_of(user.shown[0])
     user.wait.set()
@@ -347,7 +352,7 @@ async def test_a_browser_on_another_machine_ends_at_an_address_to_paste(
 
 async def test_a_page_that_belongs_to_another_login_is_refused(server: IdentityServer) -> None:
     user = User()
-    login = asyncio.gather(log_in(_flow("openai-codex"), "oauth", user))
+    login = asyncio.gather(log_in(_flow("openai-codex"), "oauth", user, os.environ))
     await _until_shown(user)
     address = server.end_of(user.shown[0], state="of-somebody-else")
     assert await _status(address) == 400
@@ -371,13 +376,15 @@ async def _status(address: str) -> int:
 
 async def test_a_login_in_a_browser_does_not_wait_for_ever(server: IdentityServer) -> None:
     with pytest.raises(LoginError, match="not completed within"):
-        await log_in(_flow("openrouter").replace(patience=0.05), "oauth", User())
+        await log_in(_flow("openrouter").replace(patience=0.05), "oauth", User(), os.environ)
 
 
 async def test_with_the_port_taken_the_code_is_pasted(server: IdentityServer) -> None:
     taken = f"http://{server.netloc}/auth/callback"
     user = User()
-    login = asyncio.gather(log_in(_flow("openai-codex").replace(callback=taken), "oauth", user))
+    login = asyncio.gather(
+        log_in(_flow("openai-codex").replace(callback=taken), "oauth", user, os.environ)
+    )
     await _until_shown(user)
     user.pasted = server.end_of(user.shown[0])
     user.wait.set()
@@ -421,11 +428,11 @@ def test_anthropic_has_no_login_but_is_renewed() -> None:
 
 
 def test_a_radius_gateway_is_asked_at_its_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = flow_of("mine", "gate.example/")
+    own = flow_of("mine", "gate.example/", os.environ)
     assert own is not None
     assert own.at(own.token_url) == "https://gate.example/v1/oauth/token"
     monkeypatch.setenv("PI_RADIUS_GATEWAY", "http://127.0.0.1:9/")
-    shared = flow_of("radius")
+    shared = flow_of("radius", None, os.environ)
     assert shared is not None
     assert shared.at(shared.device_url) == "http://127.0.0.1:9/v1/oauth/device"
 
@@ -438,7 +445,7 @@ def test_a_file_of_private_servers_that_cannot_be_used_is_named(
     path.write_text(text)
     monkeypatch.setenv("LUDOLF_OAUTH_FILE", str(path))
     with pytest.raises(ConfigError, match=r"flows\.json"):
-        flow_of("xai")
+        flow_of("xai", None, os.environ)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from ludolf.config.resources.system_prompt import (
     PromptFiles,
     PromptSources,
     build_sections,
+    docs_folder,
     find_addenda,
     find_custom_prompt,
     render,
@@ -49,6 +50,7 @@ def skill(name: str, *, hidden: bool = False) -> Skill:
 
 def full() -> PromptSources:
     return PromptSources(
+        docs=docs_folder(os.environ),
         cwd=Path("/work"),
         tools=(READ, BASH, SILENT),
         addenda=("First.", "Second."),
@@ -84,7 +86,7 @@ def test_a_custom_prompt_replaces_what_speaks_of_tools() -> None:
 
 
 def test_only_what_is_there_gets_a_section() -> None:
-    sections = build_sections(PromptSources(cwd=Path("/work")))
+    sections = build_sections(PromptSources(cwd=Path("/work"), docs=docs_folder(os.environ)))
     assert list(sections) == ["preamble", "tools", "rules", "docs", "cwd"]
     assert sections["tools"].startswith("(none)\n")
 

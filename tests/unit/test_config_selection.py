@@ -20,7 +20,6 @@ from ludolf.config.models.selection import (
     unusable_default,
 )
 from ludolf.config.settings.settings import Settings
-from ludolf.config.settings.value_syntax import Resolver
 
 BASE = {"baseUrl": "http://h", "api": "openai-completions"}
 PROVIDERS = {
@@ -55,9 +54,7 @@ PROVIDERS = {
 
 def registry_in(folder: Path, providers: object, **environ: str) -> ModelRegistry:
     (folder / "models.json").write_text(json.dumps({"providers": providers}))
-    return ModelRegistry(
-        folder / "models.json", Keyring(folder / "auth.json", Resolver(dict(environ)))
-    )
+    return ModelRegistry(folder / "models.json", Keyring(folder / "auth.json", dict(environ)))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """settings.json: merging, old spellings, bad values, saving."""
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -70,16 +71,16 @@ def test_even_a_trusted_project_cannot_move_proxy_trust_or_keys(home: Home) -> N
     )
     files = SettingsFiles(home, trusted=True)
     assert files.current == Settings()
-    assert proxy_for("https://api.test") is None
+    assert proxy_for("https://api.test", os.environ) is None
 
 
 def test_the_proxy_of_the_user_counts_until_the_settings_are_read_again(home: Home) -> None:
     put(home.settings_file, {"httpProxy": "http://mine.test:1"})
     files = SettingsFiles(home)
-    assert proxy_for("https://api.test") == Proxy("http://mine.test:1")
+    assert proxy_for("https://api.test", os.environ) == Proxy("http://mine.test:1")
     put(home.settings_file, {})
     files.load()
-    assert proxy_for("https://api.test") is None
+    assert proxy_for("https://api.test", os.environ) is None
 
 
 def test_objects_merge_and_arrays_are_replaced() -> None:

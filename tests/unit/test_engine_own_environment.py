@@ -8,10 +8,11 @@ import pytest
 
 PROGRAM = """
 import os, subprocess, sys
-from ludolf.engine.toolset import wipe
+from ludolf.engine.process_environment import wipe
 
-wipe({"SECRET_KEY", "ABSENT_KEY"})
-wipe({"SECRET_KEY", "LATER_KEY"})
+wipe({"KEPT"}, {"KEPT": "of a session"})
+wipe({"SECRET_KEY", "ABSENT_KEY"}, os.environ)
+wipe({"SECRET_KEY", "LATER_KEY"}, os.environ)
 shown = open("/proc/self/environ", "rb").read().split(b"\\0")
 print(sorted(entry.decode() for entry in shown if b"_KEY" in entry or b"KEPT" in entry))
 print(os.environ["SECRET_KEY"], os.environ["LATER_KEY"])

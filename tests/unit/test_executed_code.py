@@ -132,7 +132,7 @@ async def test_all_that_a_project_executes_is_in_its_digest_or_stored_as_an_impo
 async def test_all_that_a_project_executes_is_protected(home: Home) -> None:
     _many_kinds(home)
     ran, _ = await load(home)
-    places = (*code_places(home, SettingsFiles(home, trusted=True)), home.project)
+    places = (*code_places(home, SettingsFiles(home, trusted=True), os.environ), home.project)
     places = (*places, *import_folders())
     assert [path for path in ran if not any(map(path.is_relative_to, places))] == []
 
@@ -310,7 +310,7 @@ def test_a_sparse_giant_is_refused_at_once(home: Home) -> None:
 
 def _protected(home: Home, *paths: str, trusted: bool = True) -> set[str]:
     """Relative to the working folder."""
-    found = code_places(home, SettingsFiles(home, trusted=trusted), paths=paths)
+    found = code_places(home, SettingsFiles(home, trusted=trusted), os.environ, paths=paths)
     inside = [place for place in found if place.is_relative_to(home.cwd)]
     return {str(place.relative_to(home.cwd)) for place in inside}
 

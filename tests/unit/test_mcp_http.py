@@ -40,7 +40,7 @@ async def reached(
     server: HttpMcp | str, host: Host | None = None, **options: Any
 ) -> AsyncIterator[Connection]:
     url = server if isinstance(server, str) else server.url
-    target = HttpServer(url=url, headers={"X-Team": "blue"})
+    target = HttpServer(environ={}, url=url, headers={"X-Team": "blue"})
     connection = await connect(target, host or Host(), **{"limits": LIMITS, **options})
     try:
         yield connection

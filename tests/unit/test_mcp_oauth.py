@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import socket
 import stat
 import threading
@@ -69,7 +70,7 @@ async def _log_in(
     store = ServerLogin(folder, "lab", server.url)
     settings = read_oauth_settings(oauth)
     asker = visitor or Visitor(server)
-    address = HttpServer(url=server.url, headers={})
+    address = HttpServer(environ={}, url=server.url, headers={})
     await BrowserLogin(address, store, settings, asker, patience=asker.patience).run(challenge)
     stored = store.load()
     assert stored is not None
@@ -384,7 +385,7 @@ async def test_unusable_answers_to_a_code_store_no_tokens(
 
 async def test_a_server_without_https_is_refused(tmp_path: Path) -> None:
     store = ServerLogin(tmp_path, "lab", "http://mcp.example/")
-    address = HttpServer(url="http://mcp.example/", headers={})
+    address = HttpServer(environ={}, url="http://mcp.example/", headers={})
     with ProtectedServer() as server:
         login = BrowserLogin(address, store, read_oauth_settings({}), Visitor(server))
         with pytest.raises(LoginError, match="not an https address"):
@@ -429,7 +430,7 @@ async def test_scopes_that_a_connection_was_refused_for_are_asked_for_by_the_nex
 ) -> None:
     await _log_in(server, tmp_path)
     store = ServerLogin(tmp_path, "lab", server.url)
-    tokens = StoredTokens(server.url, store, read_oauth_settings({}))
+    tokens = StoredTokens(server.url, store, read_oauth_settings({}), os.environ)
     refusal = 'Bearer error="insufficient_scope", scope="write"'
     assert not await tokens.refused("access-1-secret", refusal)
     await _log_in(server, tmp_path)
@@ -449,13 +450,13 @@ async def test_a_logout_removes_everything_and_revokes_the_refresh_token(
     store = ServerLogin(tmp_path, "lab", server.url)
     settings = read_oauth_settings({})
     await _log_in(server, tmp_path)
-    assert await log_out(store, settings) == (True, "")
+    assert await log_out(store, settings, os.environ) == (True, "")
     assert server.asked("/revoke")[0]["token"] == "refresh-1-secret"
     assert store.load() is None
-    assert await log_out(store, settings) == (False, "")
+    assert await log_out(store, settings, os.environ) == (False, "")
     await _log_in(server, tmp_path)
     server.answers["/revoke"] = (503, {"error": "refresh-2-secret is busy"})
-    removed, problem = await log_out(store, settings)
+    removed, problem = await log_out(store, settings, os.environ)
     assert removed
     assert "503" in problem
     assert "refresh-2-secret" not in problem

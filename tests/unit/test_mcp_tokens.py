@@ -59,7 +59,7 @@ def _tokens(
     if left_seconds is not None:
         login = _login(server, left_seconds, **more)
         store.change(lambda _: login)
-    return StoredTokens(server.url, store, read_oauth_settings({}), pause=0)
+    return StoredTokens(server.url, store, read_oauth_settings({}), os.environ, pause=0)
 
 
 async def test_without_a_login_there_is_no_token(server: ProtectedServer, tmp_path: Path) -> None:

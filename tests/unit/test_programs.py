@@ -30,8 +30,8 @@ def test_a_program_comes_from_no_writable_place(
     monkeypatch.chdir(work)
     bad = (work / "bin", tmp_path / "linked", tmp_path / "links", work / "back", "bin", "", ".")
     monkeypatch.setenv("PATH", os.pathsep.join(map(str, (*bad, own))))
-    assert find_program("tool", (work,)) == str(good)
-    assert find_program("tool", (work, own)) is None
+    assert find_program("tool", os.environ["PATH"], (work,)) == str(good)
+    assert find_program("tool", os.environ["PATH"], (work, own)) is None
     path = safe_path(os.environ["PATH"], (work,))
     assert path.split(os.pathsep) == [str(tmp_path / "links"), str(own)]
 
@@ -41,7 +41,7 @@ def test_the_systems_own_program_comes_first(
 ) -> None:
     _program(tmp_path / "sh")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert find_program("sh") in ("/usr/bin/sh", "/bin/sh")
+    assert find_program("sh", os.environ.get("PATH", "")) in ("/usr/bin/sh", "/bin/sh")
 
 
 def test_a_key_command_runs_no_program_from_a_writable_place(tmp_path: Path) -> None:

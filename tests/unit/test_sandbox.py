@@ -315,7 +315,7 @@ def test_bubblewrap_is_not_taken_from_the_working_folder(
     fake.write_text("#!/bin/sh\nexit 0\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:bin")
-    found = find_program("bwrap", (tmp_path,))
+    found = find_program("bwrap", os.environ["PATH"], (tmp_path,))
     assert found != str(fake)
     assert found is None or not found.startswith(str(tmp_path))
 
@@ -335,7 +335,7 @@ def test_a_bubblewrap_that_shuts_nothing_in_is_not_believed(place: Place) -> Non
 
 def test_a_bubblewrap_that_leaves_the_kernels_settings_open_is_not_believed(place: Place) -> None:
     """It starts the real one, without the mounts over files of the kernel."""
-    program = find_program("bwrap", (place.work,))
+    program = find_program("bwrap", os.environ["PATH"], (place.work,))
     if program is None or os.geteuid() != 0:
         pytest.skip("needs bubblewrap, and root, to whom these files belong")
     fake = place.root / "bin" / "bwrap"
@@ -393,6 +393,7 @@ def test_landlock_refuses_what_it_cannot_keep(place: Place) -> None:
     assert lacking(Policy(ground=ground, cwd=place.work)) is None
     (place.work / ".env").write_text(SECRET)
     hides = Ground(
+        environ=os.environ,
         mode="workspace",
         network=False,
         home=place.home,
@@ -403,7 +404,12 @@ def test_landlock_refuses_what_it_cannot_keep(place: Place) -> None:
     code = place.work / "ext.py"
     code.write_text("")
     guards = Ground(
-        mode="workspace", network=False, home=place.home, agent=place.agent, guarded=(code,)
+        environ=os.environ,
+        mode="workspace",
+        network=False,
+        home=place.home,
+        agent=place.agent,
+        guarded=(code,),
     )
     assert "cannot protect" in str(lacking(Policy(ground=guards, cwd=place.work)))
 

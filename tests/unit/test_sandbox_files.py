@@ -48,7 +48,9 @@ class Place:
         (self.agent / "auth.json").write_text(SECRET)
         (self.home / ".ssh" / "id").write_text(SECRET)
         (self.outside / "open.txt").write_text("open")
-        ground = Ground(mode=mode, network=True, home=self.home, agent=self.agent)
+        ground = Ground(
+            environ=os.environ, mode=mode, network=True, home=self.home, agent=self.agent
+        )
         self.tmp = Tmp(box, Path("/private-tmp"), root / "kept")
         self.walls = FileWalls(Policy(ground=ground, cwd=self.work), Shown(self.tmp))
 

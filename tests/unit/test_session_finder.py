@@ -42,9 +42,11 @@ def make(
 def test_a_project_has_a_folder_named_after_it() -> None:
     assert encode_cwd("/home/a/p") == "--home-a-p--"
     assert encode_cwd("C:\\work\\x") == "--C--work-x--"
-    place = SessionFolder(agent_dir=Path("/agent"), cwd="/home/a/p")
+    place = SessionFolder(home=Path("/home/a"), agent_dir=Path("/agent"), cwd="/home/a/p")
     assert place.folder == Path("/agent/sessions/--home-a-p--")
-    custom = SessionFolder(agent_dir=Path("/agent"), cwd="/home/a/p", custom=Path("/flat"))
+    custom = SessionFolder(
+        home=Path("/home/a"), agent_dir=Path("/agent"), cwd="/home/a/p", custom=Path("/flat")
+    )
     assert custom.folder == Path("/flat")
 
 
@@ -60,7 +62,7 @@ def test_other_ids_are_refused(bad: str) -> None:
 
 
 def test_continue_takes_the_newest_valid_file(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project")
     assert latest(place) is None
     make(place, "old", 100)
     newer = make(place, "new", 50)
@@ -69,7 +71,9 @@ def test_continue_takes_the_newest_valid_file(tmp_path: Path) -> None:
 
 
 def test_in_a_shared_folder_only_this_project_counts(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project", custom=tmp_path / "flat")
+    place = SessionFolder(
+        home=Path("/home/a"), agent_dir=tmp_path, cwd="/project", custom=tmp_path / "flat"
+    )
     mine = make(place, "mine", 100)
     make(place, "other", 1, cwd="/elsewhere")
     assert latest(place) == mine
@@ -78,7 +82,7 @@ def test_in_a_shared_folder_only_this_project_counts(tmp_path: Path) -> None:
 
 
 def test_an_exact_id_beats_a_prefix(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project")
     exact = make(place, "abc", 100)
     other = make(place, "abcd", 50)
     assert find(place, "abc") == exact
@@ -88,16 +92,18 @@ def test_an_exact_id_beats_a_prefix(tmp_path: Path) -> None:
 
 
 def test_an_exact_id_of_another_project_beats_a_prefix_here(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project")
     make(place, "abcd", 1)
-    exact = make(SessionFolder(agent_dir=tmp_path, cwd="/elsewhere"), "abc", 100)
+    exact = make(
+        SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/elsewhere"), "abc", 100
+    )
     with pytest.raises(SessionElsewhere) as info:
         find(place, "abc")
     assert info.value.path == exact
 
 
 def test_a_prefix_of_several_ids_is_refused_with_id_time_and_name_of_each(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project")
     make(place, "01a1e052-7777", 50, "first talk")
     make(place, "01a1e052-7788", 10, "second\ntalk")
     with pytest.raises(CommandError) as info:
@@ -109,11 +115,11 @@ def test_a_prefix_of_several_ids_is_refused_with_id_time_and_name_of_each(tmp_pa
     assert newest.endswith(f"  {local_time(1_999_990)}  second talk")
     assert find(place, "01a1e052-778").name.endswith("_01a1e052-7788.jsonl")
     with pytest.raises(CommandError, match="2 sessions have an id"):
-        find(SessionFolder(agent_dir=tmp_path, cwd="/elsewhere"), "01a1")
+        find(SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/elsewhere"), "01a1")
 
 
 def test_a_long_list_of_matches_is_cut(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project")
     for number in range(12):
         make(place, f"abc-{number:02}", number)
     with pytest.raises(CommandError) as info:
@@ -123,14 +129,14 @@ def test_a_long_list_of_matches_is_cut(tmp_path: Path) -> None:
 
 
 def test_copies_of_one_session_are_not_ambiguous(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project")
     old, new = make(place, "abcd", 10), place.folder / "copy.jsonl"
     new.write_bytes(old.read_bytes())
     assert find(place, "ab") == find(place, "abcd") == new
 
 
 def test_last_is_the_newest_session_unless_it_is_an_id(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project")
     with pytest.raises(CommandError, match="no sessions yet"):
         find(place, "last")
     make(place, "older", 10)
@@ -151,28 +157,28 @@ def test_short_ids_are_as_long_as_needed_and_at_least_8() -> None:
 
 
 def test_a_path_is_taken_as_a_path(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project")
     assert find(place, "sub/s") == Path("/project/sub/s")
     assert find(place, "s.jsonl") == Path("/project/s.jsonl")
     assert find(place, "/abs/s.jsonl") == Path("/abs/s.jsonl")
-    assert find(place, "~/s.jsonl") == Path.home() / "s.jsonl"
+    assert find(place, "~/s.jsonl") == Path("/home/a/s.jsonl")
 
 
 def test_a_session_of_another_project_is_named_but_not_opened(tmp_path: Path) -> None:
-    elsewhere = SessionFolder(agent_dir=tmp_path, cwd="/elsewhere")
+    elsewhere = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/elsewhere")
     path = make(elsewhere, "abc", 1)
     with pytest.raises(SessionElsewhere, match="Session found in different project: /else") as info:
-        find(SessionFolder(agent_dir=tmp_path, cwd="/project"), "abc")
+        find(SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project"), "abc")
     assert info.value.path == path
 
 
 def test_an_unknown_id_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"^No session found matching 'ffffffff'$"):
-        find(SessionFolder(agent_dir=tmp_path, cwd="/project"), "ffffffff")
+        find(SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project"), "ffffffff")
 
 
 def test_a_list_tells_name_count_times_and_first_words(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project")
     session = new_session("/project", place.folder, no_warning, parent_session="/old.jsonl")
     session.append(MessageBody(message=UserMessage(content="first words", timestamp=1111)))
     session.append(MessageBody(message=UserMessage(content="more", timestamp=2222)))
@@ -202,7 +208,7 @@ def test_a_missing_working_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_in_the_old_place_are_moved_to_their_project(tmp_path: Path) -> None:
-    place = SessionFolder(agent_dir=tmp_path, cwd="/project", custom=tmp_path)
+    place = SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd="/project", custom=tmp_path)
     old = make(place, "abc", 1)
     other = tmp_path / "other.jsonl"
     other.write_text("not a session")

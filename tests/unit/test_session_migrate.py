@@ -171,7 +171,9 @@ def test_an_invalid_version_is_refused_everywhere_and_nothing_is_changed(
     path = tmp_path / "odd.jsonl"
     data = tree_file({"version": version}, [("root", None), ("left", "root"), ("right", "root")])
     path.write_bytes(data)
-    place = SessionFolder(agent_dir=tmp_path / "agent", cwd="/", custom=tmp_path)
+    place = SessionFolder(
+        home=Path("/home/a"), agent_dir=tmp_path / "agent", cwd="/", custom=tmp_path
+    )
     attempts: list[Callable[[], object]] = [
         lambda: open_session(path, "/", ignore),
         lambda: open_session(path, "/", ignore, write=False),

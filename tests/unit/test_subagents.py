@@ -552,7 +552,9 @@ async def test_a_deleted_session_takes_the_files_of_its_agents_along(tmp_path: P
         path = session.path
     assert path is not None
     folder = path.with_suffix("")
-    place = SessionFolder(agent_dir=tmp_path, cwd=str(tmp_path), custom=tmp_path / "s")
+    place = SessionFolder(
+        home=Path("/home/a"), agent_dir=tmp_path, cwd=str(tmp_path), custom=tmp_path / "s"
+    )
     kept = trash(place, str(path), print)
     assert kept.is_file()
     assert [file.name for file in kept.with_suffix("").iterdir()] == ["Look.jsonl"]
@@ -572,6 +574,8 @@ async def test_a_deleted_session_leaves_a_folder_of_its_name_that_is_something_e
     mine = path.rename(tmp_path / "project.jsonl")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "data.jsonl").write_bytes(mine.read_bytes())
-    trash(SessionFolder(agent_dir=tmp_path, cwd=str(tmp_path)), str(mine), print)
+    trash(
+        SessionFolder(home=Path("/home/a"), agent_dir=tmp_path, cwd=str(tmp_path)), str(mine), print
+    )
     assert not mine.exists()
     assert (tmp_path / "project" / "data.jsonl").exists()

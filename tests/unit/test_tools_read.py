@@ -138,10 +138,12 @@ def test_paths_are_understood_as_models_write_them(tmp_path: Path) -> None:
     assert shown(tmp_path, path="caf\u00e9.txt") == "split"
 
 
-def test_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
+def test_a_tilde_stands_for_the_home_of_the_context(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine")
-    assert shown(Path("/"), path="~/notes") == "mine"
+    tool = ReadTool(BuiltinToolOptions())
+    ctx = ToolContext(call_id="c", cwd=Path("/"), report=ignore, home=tmp_path)
+    output = asyncio.run(tool.execute({"path": "~/notes"}, ctx))
+    assert text_of(output.content) == "mine"
 
 
 def png(width: int, height: int) -> bytes:

@@ -71,7 +71,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_a_ripgrep_is_there_to_compare_with() -> None:
-    assert ripgrep.ripgrep_path(Path.cwd()) is not None
+    assert ripgrep.ripgrep_path(Path.cwd(), os.environ["PATH"]) is not None
 
 
 @pytest.mark.parametrize("grep", GREPS)

@@ -1,5 +1,7 @@
 """Logins of the protocol: providers with an identity server, whose address the client opens."""
 
+import os
+
 from ludolf.acp.link import ClientLink
 from ludolf.acp.permission import ClientDialogs, DialogScope
 from ludolf.agent.questions import AnswerClock
@@ -23,7 +25,7 @@ def login_choices() -> list[AuthMethod]:
         ConfigError: the file of private identity servers cannot be used.
     """
     registry = _registry()
-    found = ((name, flow_for(registry, name)) for name in flow_names())
+    found = ((name, flow_for(registry, name)) for name in flow_names(os.environ))
     return [
         AuthMethod(id=name, name=f"Log in to {flow.name}")
         for name, flow in found
@@ -72,5 +74,5 @@ class LoginDialogs(ClientDialogs):
 
 
 def _registry() -> ModelRegistry:
-    home = find_home()
-    return ModelRegistry(home.models_file, Keyring(home.auth_file))
+    home = find_home(None, os.environ)
+    return ModelRegistry(home.models_file, Keyring(home.auth_file, os.environ))

@@ -186,10 +186,10 @@ class ClientSessions:
         )
 
     def _place(self, cwd: Path) -> SessionFolder:
-        home = find_home(cwd)
+        home = find_home(cwd, self._options.environ)
         setting = SettingsFiles(home).current.session_dir
-        folder = custom_session_dir(home, setting, self._options.session_dir)
-        return SessionFolder(agent_dir=home.agent, cwd=str(cwd), custom=folder)
+        folder = custom_session_dir(home, self._options.environ, setting, self._options.session_dir)
+        return SessionFolder(agent_dir=home.agent, cwd=str(cwd), home=home.user, custom=folder)
 
     def _file_of(self, session_id: str, cwd: Path) -> Path:
         path = find_anywhere(self._place(cwd), session_id)

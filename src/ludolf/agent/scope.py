@@ -35,6 +35,11 @@ class Scope:
     def aborted(self) -> bool:
         return self._aborted.is_set()
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether scopes are open inside this one."""
+        return bool(self._open)
+
     async def until_aborted(self) -> Literal[True]:
         """Return when the scope is aborted."""
         return await self._aborted.wait()

@@ -209,6 +209,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     walls: Walls | None = None
     files: Files | None = None
     terminals: Terminals | None = None
+    # What `~` at the start of a path stands for.
+    home: Path = Path("~")
     # Its files never pass through `files`.
     agent_folder: Path | None = None
 

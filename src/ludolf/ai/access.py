@@ -24,7 +24,7 @@ AUTH_HEADERS = frozenset(
 class Access(Value):
     """Credentials of a request. `key` is None if headers or a cloud identity authenticate it.
 
-    `base_url` replaces the model's URL; `environment` overrides the process environment.
+    `base_url` replaces the model's URL; `environment` overrides the environment of the session.
     `without` names headers that must not be sent.
     """
 

@@ -53,6 +53,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     patience: Patience = Patience()
     max_wait: float = 60.0
     cwd: str = ""
+    # The environment of the session; `access.environment` overrides it.
+    environ: Mapping[str, str] = {}
 
 
 class Provider(Protocol):

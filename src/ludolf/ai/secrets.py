@@ -1,6 +1,6 @@
 """Remove keys from texts: a server's response may contain the key that was sent to it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ludolf.ai.access import AUTH_HEADERS, Access
 from ludolf.ai.http.proxy import proxy_secrets
@@ -32,15 +32,15 @@ def credentials_in(access: Access) -> Iterator[str]:
             yield from parts_of(name, value)
 
 
-def scrubber_for(access: Access, url: str) -> Scrubber:
+def scrubber_for(access: Access, url: str, environ: Mapping[str, str]) -> Scrubber:
     """Return the scrubber for responses from this address."""
-    return Scrubber((*secrets_in(access, url), *proxy_secrets()), HIDDEN)
+    return Scrubber((*secrets_in(access, url), *proxy_secrets(environ)), HIDDEN)
 
 
-def redact(text: str, secrets: Iterable[str]) -> str:
+def redact(text: str, secrets: Iterable[str], environ: Mapping[str, str]) -> str:
     """Return the text without the secrets, complete, partial or encoded.
 
     Values of less than eight characters stay. User and password in a URL are removed even if they
-    are unknown, and so are those of the proxy.
+    are unknown, and so are those of the proxies that the environment names.
     """
-    return Scrubber((*secrets, *proxy_secrets()), HIDDEN).text(text)
+    return Scrubber((*secrets, *proxy_secrets(environ)), HIDDEN).text(text)

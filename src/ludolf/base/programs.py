@@ -7,13 +7,13 @@ from pathlib import Path
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 
 
-def find_program(name: str, writable: Iterable[Path] = ()) -> str | None:
+def find_program(name: str, path: str, writable: Iterable[Path] = ()) -> str | None:
     """Return the path of a program, or None if it exists only in writable folders or not at all.
 
-    System folders come before those of PATH; relative entries of PATH are ignored.
+    `path` is the value of PATH: system folders come before its own, relative ones are ignored.
     """
     places = tuple(writable)
-    for folder in (*_SYSTEM_FOLDERS, *os.environ.get("PATH", "").split(os.pathsep)):
+    for folder in (*_SYSTEM_FOLDERS, *path.split(os.pathsep)):
         program = os.path.join(folder, name)
         # Neither the program nor a link to it may be a file that a command could have created.
         if not os.path.isabs(folder) or lies_in(program, places) or lies_in(folder, places):

@@ -16,7 +16,7 @@ def dialect_of(words: Sequence[str] = ()) -> str:
         flag, equals, value = word.partition("=")
         if flag == "--rpc-dialect" and (equals or words[at + 1 :]):
             return value if equals else words[at + 1]
-    return env("RPC_DIALECT") or _own_dialect()
+    return env("RPC_DIALECT", os.environ) or _own_dialect()
 
 
 def _own_dialect() -> str:

@@ -169,9 +169,10 @@ def _serve_editor(arguments: Arguments) -> int:
 
 def _warn_of_new_file(cwd: str, session: str) -> None:
     """Warn a user who may have misspelt a path; hosts and programs create files this way."""
+    from ludolf.base import user_dir
     from ludolf.session.finder import as_path
 
-    path = as_path(cwd, session)
+    path = as_path(cwd, session, user_dir(os.environ))
     if path is not None and not path.exists():
         sys.stderr.write(f"Warning: no session file {path}; a new session is created there.\n")
 

@@ -129,7 +129,7 @@ def current_folder() -> Path:
 
 
 def _workspace(options: Options, warn: Warn) -> Workspace:
-    home = find_home(options.cwd)
+    home = find_home(options.cwd, options.environ)
     if options.agent_dir:
         home = structs.replace(home, agent=options.agent_dir)
     workspace = Workspace(options, home, warn)
@@ -145,8 +145,8 @@ def _conversation(workspace: Workspace, features: Features) -> Conversation:
     meter.limits = Limits(
         max_turns=options.max_turns, max_tokens=options.max_tokens, max_cost=options.max_cost
     ).check()
-    folder = custom_session_dir(home, settings.session_dir, options.session_dir)
-    place = SessionFolder(agent_dir=home.agent, cwd=str(home.cwd), custom=folder)
+    folder = custom_session_dir(home, options.environ, settings.session_dir, options.session_dir)
+    place = SessionFolder(agent_dir=home.agent, cwd=str(home.cwd), home=home.user, custom=folder)
     modes = (settings.steering_mode, settings.follow_up_mode)
     conversation = Conversation(workspace, place, features, meter, modes)
     conversation.report_exposure(home.auth_file)
@@ -155,11 +155,11 @@ def _conversation(workspace: Workspace, features: Features) -> Conversation:
 
 def _model_access(workspace: Workspace, conversation: Conversation) -> ModelAccess:
     home, options = workspace.home, workspace.options
-    registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+    registry = ModelRegistry(home.models_file, Keyring(home.auth_file, workspace.environ))
     registry.local_servers = workspace.settings.local_servers
     traffic = (options.record, options.replay, options.replay_speed, options.replay_strict or None)
     if all(value is None for value in traffic):
-        transport = Transport()
+        transport = Transport(workspace.environ)
         return ModelAccess(registry, transport, Providers(transport))
     from ludolf.engine.recording_setup import make_access
 

@@ -1,7 +1,6 @@
 """One agent session that commands act on."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,7 +10,8 @@ import msgspec
 
 from ludolf.agent.io import QueueKind, QueueMode
 from ludolf.agent.scope import Scope, Tasks
-from ludolf.base import CommandError, ConfigError, check_path
+from ludolf.base import CommandError, ConfigError, check_path, expand_user
+from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.feature import F, Send, SessionMove
@@ -20,7 +20,8 @@ from ludolf.engine.history.handoff import Handoffs
 from ludolf.engine.history.sessions import Library, SessionSwitcher
 from ludolf.engine.history.summaries import Summaries
 from ludolf.engine.history.tree import TreeNavigation
-from ludolf.engine.host.host_tools import HostTools
+from ludolf.engine.host.host_link import HostLink
+from ludolf.engine.host.host_side import WAIT_SECONDS, HostSide
 from ludolf.engine.project_trust import (
     NOT_APPLIED,
     enter_folder,
@@ -42,14 +43,17 @@ if TYPE_CHECKING:
     from ludolf.engine.features.mcp.feature import McpFeature
     from ludolf.engine.features.todos import TodoPlan
     from ludolf.engine.host.approvals import Approvals
-    from ludolf.engine.host.host_uris import HostUris
+    from ludolf.engine.host.host_uris import HostDocuments
     from ludolf.engine.host.logins import Logins
     from ludolf.engine.host.renewals import Renewals
     from ludolf.protocol.commands import UiAnswer
+    from ludolf.protocol.ui import UiRequest
 
-RunMode = Literal["rpc", "acp", "json", "print", "sdk"]
+RunMode = Literal["rpc", "acp", "serve", "json", "print", "sdk"]
 # Modes with a host that may choose another model before the first prompt.
-_SERVING: tuple[RunMode, ...] = ("rpc", "acp")
+_SERVING: tuple[RunMode, ...] = ("rpc", "acp", "serve")
+# Modes with several sessions in one program.
+_SHARING: tuple[RunMode, ...] = ("acp", "serve", "sdk")
 
 
 class Plugs(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +67,8 @@ class Plugs(msgspec.Struct, frozen=True, kw_only=True):
     refresh: Callable[[Bundles], None]
 
 
-def _path_in(folder: Path, path: str) -> Path:
-    return Path(folder, os.path.expanduser(check_path(path)))
+def _path_in(home: Home, path: str) -> Path:
+    return Path(home.cwd, expand_user(check_path(path), home.user))
 
 
 def _do_nothing() -> None:
@@ -113,7 +117,9 @@ class Engine(Component):
         self.handoff = Handoffs(self.runner, self.sessions, work)
         self.library = Library(self.conversation)
         self.shell = Shell(bundles, self._shell_commands, lambda: not self.runner.running)
-        self.host_tools = HostTools(self.conversation.hub, self.toolset)
+        hub = self.conversation.hub
+        self.own_host = self.host_side(HostLink(hub.emit, hub.post))
+        self.host_tools = self.own_host.tools
 
     # ------------------------------------------------------------ state
 
@@ -232,7 +238,7 @@ class Engine(Component):
         for feature in self.features:
             await feature.start()
         report_distrust(self.bundles)
-        if mode != "rpc":
+        if mode not in ("rpc", "serve"):
             self.offer_subagents(default=False)
         if mode not in _SERVING:
             if self.models.by_default:
@@ -259,6 +265,10 @@ class Engine(Component):
         """Return an engine for a subagent."""
         return self._plugs.spawn(self, task)
 
+    def host_side(self, link: HostLink, wait_seconds: float = WAIT_SECONDS) -> HostSide:
+        """Return the place for the tools and documents of another host, which `link` reaches."""
+        return HostSide(self.bundles, link, lambda: self.host_documents, wait_seconds)
+
     def disconnect(self) -> None:
         """Give open dialogs and all later ones their defaults: the host is gone."""
         self.send = None
@@ -273,6 +283,11 @@ class Engine(Component):
     def answer_dialog(self, answer: "UiAnswer") -> None:
         for feature in self.features:
             feature.answer_dialog(answer)
+
+    def open_dialogs(self) -> "tuple[UiRequest, ...]":
+        """Return the dialogs that wait for an answer of the user."""
+        asking = self.features.hooks["open_dialogs"]
+        return tuple(request for feature in asking for request in feature.open_dialogs())
 
     def commands(self) -> tuple[Any, ...]:
         """Return the items of `get_commands`: of extensions, then templates, then skills."""
@@ -361,7 +376,7 @@ class Engine(Component):
         for feature in self.features.inner_first:
             await feature.close()
         # Other sessions of the program may still need what their commands left running.
-        has_program = owns_models and self.mode not in ("acp", "sdk")
+        has_program = owns_models and self.mode not in _SHARING
         self.shell.close(whole_program=has_program)
         await self.tasks.close()
         self.session.close()
@@ -390,7 +405,7 @@ class Engine(Component):
         work = partial(
             export_html,
             self.session,
-            _path_in(self.workspace.cwd, output) if output else None,
+            _path_in(self.workspace.home, output) if output else None,
             overwrite=overwrite,
             system_prompt=self.resources.system_prompt(),
             tools=self.toolset.specs(),
@@ -441,10 +456,11 @@ class Engine(Component):
         return "todos" in vars(self) and self.todos.was_used
 
     @cached_property
-    def host_uris(self) -> "HostUris":
-        from ludolf.engine.host.host_uris import HostUris
+    def host_documents(self) -> "HostDocuments":
+        """Return the documents of all hosts."""
+        from ludolf.engine.host.host_uris import HostDocuments
 
-        return self._added(HostUris(self.conversation.hub, self.toolset))
+        return self._added(HostDocuments(self.toolset))
 
     @cached_property
     def mcp(self) -> "McpFeature":

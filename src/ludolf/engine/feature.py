@@ -325,6 +325,10 @@ class Feature:
     def answer_dialog(self, answer: "UiAnswer") -> None:
         """Called with every answer of the host's user to a dialog."""
 
+    def open_dialogs(self) -> "Iterable[UiRequest]":
+        """Return the dialogs of the feature that have no answer yet."""
+        return ()
+
     def disconnect(self) -> None:
         """Called when the host is gone."""
 

@@ -1,6 +1,5 @@
 """The current model and thinking level, with the registry and the providers behind them."""
 
-import os
 from collections.abc import Sequence
 from typing import Literal
 
@@ -36,8 +35,9 @@ def ensure_builtin(registry: ModelRegistry, wanted: str) -> None:
 
 def fallback(registry: ModelRegistry) -> ModelChoice | None:
     """Return the model to use when none is configured: a script if one is named, else offline."""
-    scripted = bool(os.environ.get(SCRIPT_VARIABLE))
-    if not scripted and os.environ.get(OFFLINE_VARIABLE, "").strip().lower() in _OFF:
+    environ = registry.keyring.environ
+    scripted = bool(environ.get(SCRIPT_VARIABLE))
+    if not scripted and environ.get(OFFLINE_VARIABLE, "").strip().lower() in _OFF:
         return None
     _register(registry, scripted=scripted)
     model = registry.find(PROVIDER, "scripted" if scripted else "offline")

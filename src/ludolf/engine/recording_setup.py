@@ -1,7 +1,6 @@
 """Set up recording and replay of model traffic."""
 
 import base64
-import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from ludolf.base import ConfigError
 from ludolf.config.auth.keys import ALSO_NEEDED
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.selection import ModelChoice
-from ludolf.config.settings.home import expand
 from ludolf.engine.features.secrets import credentials, secrets_of_environment
 from ludolf.engine.hub import Hub
 from ludolf.engine.models import ModelAccess
@@ -41,7 +39,9 @@ def make_access(workspace: Workspace, registry: ModelRegistry, hub: Hub) -> Mode
     from ludolf.ai.record.recording import Recorder
 
     path = _path(workspace, options.record or "")
-    recorder = Recorder(path, lambda: known_secrets(options.api_key, registry), hub.report)
+    recorder = Recorder(
+        path, lambda: known_secrets(options.api_key, registry), hub.report, workspace.environ
+    )
     return ModelAccess(registry, recorder, Providers(recorder))
 
 
@@ -74,14 +74,15 @@ def stand_in_for(models: Iterable[Model]) -> Access:
 
 
 def _path(workspace: Workspace, name: str) -> Path:
-    return (workspace.cwd / expand(name)).absolute()
+    return (workspace.cwd / workspace.home.expand(name)).absolute()
 
 
 def known_secrets(api_key: str | None, registry: ModelRegistry) -> Iterator[str]:
-    """Yield the keys that this process could send, and secrets of its environment."""
+    """Yield the keys that this session could send, and secrets of its environment."""
     yield from (value for _, value in credentials(api_key, registry))
-    yield from secrets_of_environment(os.environ)
-    for name, value in os.environ.items():
+    environ = registry.keyring.environ
+    yield from secrets_of_environment(environ)
+    for name, value in environ.items():
         if name.lower().endswith("_proxy"):
             yield from secrets_of_url(value)
-    yield from proxy_secrets()
+    yield from proxy_secrets(environ)

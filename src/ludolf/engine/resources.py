@@ -194,6 +194,7 @@ class Resources:
             context_files=files.items,
             skills=self.skills(),
             extra=sections,
+            docs=prompt.docs_folder(self._workspace.environ),
         )
         self._warn(tuple(read.warnings))
         return sources

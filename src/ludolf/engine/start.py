@@ -1,6 +1,5 @@
 """Choose what an engine starts with: its session, its model and its thinking level."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -193,7 +192,7 @@ def choose_first_model(
     if choice is not None and named is None:
         builtin = restored_builtin(registry, resumed)
         choice = ModelChoice(model=builtin) if builtin is not None else choice
-    models.by_default = choice is None and not os.environ.get(SCRIPT_VARIABLE)
+    models.by_default = choice is None and not workspace.environ.get(SCRIPT_VARIABLE)
     choice = choice or fallback(registry)
     _check_choice(choice, named, workspace, models)
     scoped = [ScopedModel(model=item.model, level=item.level) for item in pool.choices]
@@ -240,7 +239,7 @@ def _remarks(
     is_builtin, key = choice.model.provider == BUILT_IN, choice.model.key
     if choice.warning:
         yield choice.warning
-    if by_settings and not is_builtin and os.environ.get(SCRIPT_VARIABLE):
+    if by_settings and not is_builtin and workspace.environ.get(SCRIPT_VARIABLE):
         yield (
             f"{SCRIPT_VARIABLE} is set, but {key} answers, because it is configured. To play the "
             "script, pass --model ludolf/scripted."

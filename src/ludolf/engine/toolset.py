@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -14,46 +13,6 @@ from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.models import Models
 from ludolf.engine.workspace import Workspace
-
-# Counted from behind the name in parentheses, which may hold anything: see proc(5).
-_ENV_START, _ENV_END = 47, 48
-
-_wiped: set[str] = set()
-
-
-def wipe(names: AbstractSet[str]) -> None:
-    """Overwrite these variables in the memory of the start, once for each name.
-
-    Only for a program that owns its process. Does nothing without /proc.
-    """
-    if names <= _wiped:
-        return
-    for name in names - _wiped:
-        if name in os.environ:
-            # The C library makes a copy, for programs that are started with its environment.
-            os.environ[name] = os.environ[name]
-    _wiped.update(names)
-    try:
-        memory = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return  # not Linux, or others cannot look into this process either
-    try:
-        _overwrite(memory, {os.fsencode(name) for name in names})
-    except (OSError, ValueError, IndexError):
-        return
-    finally:
-        os.close(memory)
-
-
-def _overwrite(memory: int, names: AbstractSet[bytes]) -> None:
-    with open("/proc/self/stat", "rb", buffering=0) as file:
-        fields = file.read().rpartition(b")")[2].split()
-    at, end = int(fields[_ENV_START]), int(fields[_ENV_END])
-    for entry in os.pread(memory, end - at, at).split(b"\0"):
-        if entry.partition(b"=")[0] in names:
-            os.pwrite(memory, bytes(len(entry)), at)
-        at += len(entry) + 1
-
 
 DEFAULT_ACTIVE = ("read", "bash", "edit", "write")
 # Built in too, but offered only if the settings or the dialect ask for them.
@@ -122,6 +81,7 @@ class Toolset:
                     shell_path=settings.shell_path,
                     command_prefix=settings.shell_command_prefix,
                     auto_resize=settings.images.auto_resize,
+                    path=self._workspace.environ.get("PATH", ""),
                 )
             )
             extra = self._features.tools()
@@ -175,6 +135,13 @@ class Toolset:
         self._switched_on -= before - set(own)
         self._switched_on |= new
         self._specs = None
+
+    def remove_source(self, source: str) -> None:
+        """Remove a source with its tools, from the next request on."""
+        gone = self._provided.pop(source, None)
+        if gone is not None:
+            self._switched_on -= set(gone.tools)
+            self._specs = None
 
     def source_of(self, name: str) -> str | None:
         """Return the source of a tool, active or not; None if the tool is unknown."""
@@ -244,16 +211,20 @@ class Toolset:
         yield from ((tool, True) for name, tool in late.items() if name not in chosen)
 
     def hide_keys(self) -> frozenset[str]:
-        """Remove keys from the environment that the kernel shows; returns their names."""
+        """Remove keys from the environment that the kernel shows; return their names."""
         hidden = self._models.registry.secret_names() - set(self._workspace.settings.pass_keys)
         if self.owns_process:
-            wipe(hidden)
+            from ludolf.engine.process_environment import wipe
+
+            wipe(hidden, self._workspace.environ)
         return hidden
 
     def environment(self) -> dict[str, str]:
         """Return the environment of commands: without provider keys, with session variables."""
         hidden = self.hide_keys()
-        environment = {name: value for name, value in os.environ.items() if name not in hidden}
+        environment = {
+            name: value for name, value in self._workspace.environ.items() if name not in hidden
+        }
         own_bin = str(self._workspace.home.agent / "bin")
         environment["PATH"] = own_bin + os.pathsep + environment.get("PATH", os.defpath)
         environment |= {"AI_AGENT": "pi", "PI_CODING_AGENT": "true"}

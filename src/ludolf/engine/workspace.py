@@ -1,5 +1,6 @@
 """The folder, the options and the settings that an engine works with."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import structs
@@ -41,6 +42,11 @@ class Workspace:
     @property
     def settings(self) -> Settings:
         return self.files.current
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment variables of the session. No component reads those of the process."""
+        return self.options.environ
 
     @property
     def cwd(self) -> Path:

@@ -57,8 +57,8 @@ def trust(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
 def resources(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     for name in ("skill_paths", "prompt_paths", "theme_paths"):
         added = read(tuple[str, ...], answer.get(name) or (), name)
-        # Relative paths are resolved against the folder of the extension.
-        places = tuple(str(owner.parent / Path(path).expanduser()) for path in added)
+        # Relative paths are resolved against the folder of the extension, `~` later.
+        places = tuple(path if path.startswith("~") else str(owner.parent / path) for path in added)
         state.change(**{name: getattr(state.payload, name) + places})
 
 

@@ -43,7 +43,7 @@ class HttpLink:
         self._owner = owner
         self._tokens = tokens
         self._pauses = pauses
-        self._transport = Transport()
+        self._transport = Transport(server.environ)
         self._posts = Tasks()
         self._streams = Tasks()
         # Each ends one request that waits for its answer.

@@ -122,7 +122,7 @@ class BrowserLogin:
             ConfigError: the tokens could not be stored.
         """
         checked_address(self._server.url.partition("#")[0], local=True)
-        http = Transport()
+        http = Transport(self._server.environ)
         try:
             plan = await self._plan(http, challenge)
             try:
@@ -285,7 +285,9 @@ class _IssuerCallback(Callback):
             raise LoginError("the pasted address belongs to another login")
 
 
-async def log_out(store: TokenStore, settings: OAuthSettings) -> tuple[bool, str]:
+async def log_out(
+    store: TokenStore, settings: OAuthSettings, environ: Mapping[str, str]
+) -> tuple[bool, str]:
     """Remove what is stored and revoke the tokens.
 
     Returns whether something was stored, and why the tokens were not revoked ("" if they were, or
@@ -307,7 +309,7 @@ async def log_out(store: TokenStore, settings: OAuthSettings) -> tuple[bool, str
     client = configured_client(settings, server) or registered_client(state.client, server)
     if not server.revoke_url or not token or client is None:
         return True, ""
-    http = Transport()
+    http = Transport(environ)
     try:
         return True, await revoke_token(http, server, client, token)
     finally:

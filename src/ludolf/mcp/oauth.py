@@ -179,9 +179,9 @@ async def request_tokens(
     secrets = (client.secret, *fields.values())
     code = answer.body.get("error")
     if answer.status in (400, 401, 403) and isinstance(code, str):
-        raise TokenRefusal(redact(answer.complaint, secrets), code)
+        raise TokenRefusal(redact(answer.complaint, secrets, http.environ), code)
     if not answer.ok:
-        raise LoginError(redact(answer.complaint, secrets))
+        raise LoginError(redact(answer.complaint, secrets, http.environ))
     return _tokens(answer)
 
 
@@ -193,8 +193,8 @@ async def revoke_token(
     try:
         answer = await _ask_as(http, server.revoke_url, client, fields)
     except (LoginError, ProviderError) as error:
-        return redact(str(error), (token, client.secret))
-    return "" if answer.ok else redact(answer.complaint, (token, client.secret))
+        return redact(str(error), (token, client.secret), http.environ)
+    return "" if answer.ok else redact(answer.complaint, (token, client.secret), http.environ)
 
 
 def merged_scopes(*scopes: str) -> str:

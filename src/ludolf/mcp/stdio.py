@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 
+from ludolf.base import expand_user, user_dir
 from ludolf.base.jsonrpc import OutgoingCall, RpcFrame
 from ludolf.mcp.link import LinkOwner
 from ludolf.mcp.wire import McpError, StdioServer
@@ -158,7 +159,7 @@ def server_program(server: StdioServer) -> str:
     if not os.path.isdir(server.cwd):
         raise McpError(f"Cannot start {name}: the folder {server.cwd} does not exist")
     if "/" in name:
-        path = os.path.join(server.cwd, os.path.expanduser(name))
+        path = os.path.join(server.cwd, expand_user(name, user_dir(server.env)))
         if os.path.isfile(path):
             return path
         raise McpError(f"Cannot start {name}: the file does not exist")

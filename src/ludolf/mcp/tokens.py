@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from ludolf.agent.scope import Tasks
@@ -49,6 +50,7 @@ class StoredTokens:
         url: str,
         store: TokenStore,
         settings: OAuthSettings,
+        environ: Mapping[str, str],
         *,
         early: float = EARLY_SECONDS,
         pause: float = PAUSE_SECONDS,
@@ -56,6 +58,7 @@ class StoredTokens:
         self._url = url
         self._store = store
         self._settings = settings
+        self._environ = environ
         self._early = early
         self._pause = pause
         self._not_before = 0.0
@@ -148,7 +151,7 @@ class StoredTokens:
         return None
 
     async def _replace(self, state: LoginState) -> None:
-        http = Transport()
+        http = Transport(self._environ)
         try:
             async with asyncio.timeout(LIMIT_SECONDS):
                 tokens = await self._ask(http, state)
@@ -158,7 +161,7 @@ class StoredTokens:
             await self._forget(state, with_client=error.is_about_client)
             return
         except (LoginError, ProviderError) as error:
-            raise LoginError(redact(str(error), state.secrets())) from None
+            raise LoginError(redact(str(error), state.secrets(), self._environ)) from None
         finally:
             await http.close()
         if tokens is not None:

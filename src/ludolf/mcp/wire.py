@@ -46,10 +46,11 @@ class StdioServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server at an address."""
+    """A server at an address; `environ` names the proxies on the way."""
 
     url: str
     headers: Mapping[str, str]
+    environ: Mapping[str, str]
 
 
 class Tokens(Protocol):

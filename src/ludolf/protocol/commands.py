@@ -298,6 +298,8 @@ class CommandSpec(msgspec.Struct, frozen=True):
     changes_session: bool = False
     # ... and the command, sent after such a change, acts on the new session.
     about_session: bool = False
+    # The command changes nothing except what this connection is sent.
+    reads: bool = False
 
     @property
     def is_slow(self) -> bool:
@@ -318,8 +320,8 @@ ROWS: tuple[CommandSpec, ...] = (
     CommandSpec("abort_and_prompt", Prompt, "Accepted", "in_turn", interrupts=True),
     CommandSpec("clear_queue", Bare, "Queued"),
     CommandSpec("new_session", NewSession, "SessionChange", "in_turn", changes_session=True),
-    CommandSpec("get_state", Bare, "State"),
-    CommandSpec("get_messages", Bare, "Conversation"),
+    CommandSpec("get_state", Bare, "State", reads=True),
+    CommandSpec("get_messages", Bare, "Conversation", reads=True),
     CommandSpec("set_model", SetModel, "Model", waits=True, holds=True, about_session=True),
     CommandSpec(
         "cycle_model",
@@ -330,10 +332,10 @@ ROWS: tuple[CommandSpec, ...] = (
         holds=True,
         about_session=True,
     ),
-    CommandSpec("get_available_models", Bare, "Models", waits=True),
+    CommandSpec("get_available_models", Bare, "Models", waits=True, reads=True),
     CommandSpec("set_thinking_level", SetThinkingLevel, about_session=True),
     CommandSpec("cycle_thinking_level", Bare, "CycledLevel", nullable=True, about_session=True),
-    CommandSpec("get_available_thinking_levels", Bare, "Levels"),
+    CommandSpec("get_available_thinking_levels", Bare, "Levels", reads=True),
     CommandSpec("set_steering_mode", SetMode),
     CommandSpec("set_follow_up_mode", SetMode),
     CommandSpec("compact", Compact, "CompactionResult", "own_task"),
@@ -342,26 +344,28 @@ ROWS: tuple[CommandSpec, ...] = (
     CommandSpec("abort_retry", Bare, None, "own_task"),
     CommandSpec("bash", Bash, "BashResult", "own_task", eager=True),
     CommandSpec("abort_bash"),
-    CommandSpec("get_session_stats", Bare, "SessionStats"),
+    CommandSpec("get_session_stats", Bare, "SessionStats", reads=True),
     CommandSpec("export_html", ExportHtml, "Exported", "own_task"),
     CommandSpec("switch_session", SwitchSession, "SessionChange", "in_turn", changes_session=True),
     CommandSpec("fork", Fork, "Forked", "in_turn", aliases=("branch",), changes_session=True),
     CommandSpec("clone", Bare, "SessionChange", "in_turn", changes_session=True),
-    CommandSpec("get_fork_messages", Bare, "ForkMessages", aliases=("get_branch_messages",)),
-    CommandSpec("get_entries", GetEntries, "Entries"),
-    CommandSpec("get_tree", Bare, "Tree"),
-    CommandSpec("get_last_assistant_text", Bare, "LastText"),
+    CommandSpec(
+        "get_fork_messages", Bare, "ForkMessages", aliases=("get_branch_messages",), reads=True
+    ),
+    CommandSpec("get_entries", GetEntries, "Entries", reads=True),
+    CommandSpec("get_tree", Bare, "Tree", reads=True),
+    CommandSpec("get_last_assistant_text", Bare, "LastText", reads=True),
     CommandSpec("set_session_name", SetSessionName, about_session=True),
-    CommandSpec("get_commands", Bare, "CommandList"),
+    CommandSpec("get_commands", Bare, "CommandList", reads=True),
     CommandSpec("set_limits", SetLimits, "Limits"),
     CommandSpec("set_project_trust", SetProjectTrust, None, "in_turn"),
     CommandSpec("extension_ui_response", UiAnswer, unanswered=True),
-    CommandSpec("list_sessions", ListSessions, "Sessions"),
+    CommandSpec("list_sessions", ListSessions, "Sessions", reads=True),
     CommandSpec("rename_session", RenameSession),
     CommandSpec("delete_session", DeleteSession, "Trashed"),
     CommandSpec("navigate_tree", NavigateTree, "Moved", "in_turn"),
     CommandSpec("reload", Bare, None, "in_turn"),
-    CommandSpec("get_capabilities", Bare, "Capabilities"),
+    CommandSpec("get_capabilities", Bare, "Capabilities", reads=True),
     CommandSpec("set_host_tools", SetHostTools, "HostToolNames"),
     CommandSpec("host_tool_update", HostToolUpdate, unanswered=True),
     CommandSpec("host_tool_result", HostToolResult, unanswered=True),
@@ -372,24 +376,24 @@ ROWS: tuple[CommandSpec, ...] = (
     CommandSpec("set_fast_mode", SetEnabled, "FastMode"),
     CommandSpec("set_interrupt_mode", SetMode),
     CommandSpec("set_todos", SetTodos, "Todos", about_session=True),
-    CommandSpec("set_event_filter", SetEventFilter, "EventFilter"),
-    CommandSpec("set_prompt_results", SetEnabled),
-    CommandSpec("negotiate_protocol", NegotiateProtocol, "Negotiated"),
-    CommandSpec("get_messages_page", GetMessagesPage, "ConversationPage"),
-    CommandSpec("get_available_commands", Bare, "CommandList"),
+    CommandSpec("set_event_filter", SetEventFilter, "EventFilter", reads=True),
+    CommandSpec("set_prompt_results", SetEnabled, reads=True),
+    CommandSpec("negotiate_protocol", NegotiateProtocol, "Negotiated", reads=True),
+    CommandSpec("get_messages_page", GetMessagesPage, "ConversationPage", reads=True),
+    CommandSpec("get_available_commands", Bare, "CommandList", reads=True),
     CommandSpec("set_locale", SetLocale),
-    CommandSpec("get_login_providers", Bare, "LoginProviders"),
+    CommandSpec("get_login_providers", Bare, "LoginProviders", reads=True),
     CommandSpec("login", Login, "LoggedIn", "in_turn"),
     CommandSpec("logout", Logout, "LoggedOut", "in_turn"),
-    CommandSpec("get_auth_status", Bare, "AuthStatuses"),
-    CommandSpec("get_integrations", Bare, "Integrations"),
-    CommandSpec("set_subagent_subscription", SetSubagentSubscription, "Subscription"),
-    CommandSpec("get_subagents", Bare, "Subagents"),
-    CommandSpec("get_subagent_messages", GetSubagentMessages, "Transcript"),
+    CommandSpec("get_auth_status", Bare, "AuthStatuses", reads=True),
+    CommandSpec("get_integrations", Bare, "Integrations", reads=True),
+    CommandSpec("set_subagent_subscription", SetSubagentSubscription, "Subscription", reads=True),
+    CommandSpec("get_subagents", Bare, "Subagents", reads=True),
+    CommandSpec("get_subagent_messages", GetSubagentMessages, "Transcript", reads=True),
     CommandSpec("cancel_subagent", CancelSubagent, "CancelledSubagent"),
     CommandSpec("steer_subagent", SteerSubagent),
-    CommandSpec("get_mcp_servers", Bare, "McpServers"),
-    CommandSpec("get_mcp_tools", McpServerName, "McpTools"),
+    CommandSpec("get_mcp_servers", Bare, "McpServers", reads=True),
+    CommandSpec("get_mcp_tools", McpServerName, "McpTools", reads=True),
     CommandSpec("set_mcp_server", SetMcpServer, "McpServerAnswer"),
     CommandSpec("set_mcp_servers", SetMcpServers, "McpServers"),
     CommandSpec("mcp_reconnect", ReconnectMcp, "McpServers", "own_task"),
@@ -408,14 +412,14 @@ def _decoder(kind: type[Value]) -> "msgspec.json.Decoder[Value]":
     return msgspec.json.Decoder(kind)
 
 
-def read_command(head: Head, body: Body) -> Command:
-    """Return the parameters of a line whose head names a known command.
+def read_command(head: Head, body: Body, spec: CommandSpec | None = None) -> Command:
+    """Return the parameters of a line whose head names a known command; `spec` is its row.
 
     Raises:
         BadCommand: a parameter is missing or has the wrong type.
         BadFrame: the rest of the line is not JSON.
     """
-    kind = COMMANDS[head.type].params
+    kind = (spec or COMMANDS[head.type]).params
     if kind is Bare:
         return _BARE  # the line was read to its end for its head
     try:

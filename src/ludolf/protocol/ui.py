@@ -5,6 +5,7 @@ from typing import Any, Literal
 from msgspec import UNSET
 
 from ludolf.base import Value
+from ludolf.protocol.commands import UiAnswer
 
 UiMethod = Literal[
     "select",
@@ -64,3 +65,18 @@ class UiRequest(Value, kw_only=True, tag_field="type", tag="extension_ui_request
     args: Any = UNSET
     risk: Risk | None = None
     session_id: str | None = None
+    by: str | None = None
+
+
+def fits(request: UiRequest, answer: UiAnswer) -> bool:
+    """Return whether an answer is one that the dialog offers; every dialog can be dismissed."""
+    if answer.cancelled:
+        return True
+    match request.method:
+        case "select":
+            return isinstance(answer.value, str) and answer.value in (request.options or ())
+        case "confirm":
+            return isinstance(answer.confirmed, bool)
+        case "input" | "editor":
+            return isinstance(answer.value, str)
+    return False

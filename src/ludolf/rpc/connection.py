@@ -9,6 +9,7 @@ import msgspec
 
 from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
+from ludolf.engine.host.host_side import HostSide
 from ludolf.protocol.commands import COMMANDS, CommandSpec, Order
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.protocol.events import Event
@@ -179,10 +180,12 @@ class Call(msgspec.Struct, frozen=True):
     """One command of a host: the engine that it acts on, its parameters, its head.
 
     `answer` replies before the handler ends; the handler then returns `Silence`. `earlier` is the
-    last command with the order `in_turn` that has not been answered yet.
+    last command with the order `in_turn` that has not been answered yet. `host` holds the tools and
+    documents of the host.
     """
 
     engine: Engine
+    host: HostSide
     command: Any
     head: Head
     connection: HostConnection

@@ -14,6 +14,7 @@ from msgspec import structs
 from ludolf.agent.scope import StartedCoroutine, Tasks
 from ludolf.base import CommandError, LudolfError
 from ludolf.engine.engine import Engine
+from ludolf.engine.host.host_side import HostSide
 from ludolf.protocol.commands import BadCommand, CommandSpec, Order, read_command
 from ludolf.protocol.framing import BadFrame, Body, Frame, Head, Reply, read_head
 from ludolf.rpc.connection import (
@@ -104,12 +105,21 @@ async def _a_moment(earlier: "asyncio.Task[Any] | None") -> None:
 
 
 class Desk:
-    """One for each connection to an engine; `pacing` is that of the engine."""
+    """One for each connection to an engine; `pacing` is that of the engine.
+
+    `host` are the tools and documents that the connected host provides.
+    """
 
     def __init__(
-        self, engine: Engine, connection: HostConnection, pacing: Pacing, deliver: Deliver
+        self,
+        engine: Engine,
+        host: HostSide,
+        connection: HostConnection,
+        pacing: Pacing,
+        deliver: Deliver,
     ) -> None:
         self.engine = engine
+        self._host = host
         self.connection = connection
         self._pacing = pacing
         self._deliver = deliver
@@ -156,7 +166,8 @@ class Desk:
         def answer(result: Result) -> None:
             self.answer(head, result)
 
-        return Call(self.engine, command, head, self.connection, answer, self._pacing.turn)
+        turn = self._pacing.turn
+        return Call(self.engine, self._host, command, head, self.connection, answer, turn)
 
     # ------------------------------------------------------------ replies
 

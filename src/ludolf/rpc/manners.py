@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from ludolf.agent.io import QueueKind
-from ludolf.base import CommandError, check_path
+from ludolf.base import CommandError, check_path, expand_user
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.dialects.dialect import Traits
@@ -23,6 +23,7 @@ from ludolf.rpc.connection import (
     Silence,
 )
 from ludolf.rpc.prompt_results import PromptResults
+from ludolf.session.finder import SessionFolder
 
 Table = dict[str, Handler]
 
@@ -159,12 +160,12 @@ def _skipped_when_empty(run: HandlerFunction) -> HandlerFunction:
 
 def _only_existing(run: HandlerFunction) -> HandlerFunction:
     async def check(call: Call) -> Result:
-        _check_exists(call.engine.conversation.place.cwd, call.command.session_path)
+        _check_exists(call.engine.conversation.place, call.command.session_path)
         return await run(call)
 
     return check
 
 
-def _check_exists(cwd: str, path: str) -> None:
-    if not os.path.exists(Path(cwd, os.path.expanduser(check_path(path)))):
+def _check_exists(place: SessionFolder, path: str) -> None:
+    if not os.path.exists(Path(place.cwd, expand_user(check_path(path), place.home))):
         raise CommandError(f"File not found: {path}")

@@ -68,8 +68,9 @@ def server_info(engine: Engine, traits: Any) -> ServerInfo:
     def cwd() -> str:
         return str(engine.conversation.place.cwd)
 
-    titles = (env("RPC_EMIT_TITLE") or "").strip().lower() in _ON
-    return ServerInfo(__version__, commands, titles, place_of, cwd)
+    titles = (env("RPC_EMIT_TITLE", engine.workspace.environ) or "").strip().lower() in _ON
+    home = str(engine.workspace.home.user)
+    return ServerInfo(__version__, commands, titles, place_of, cwd, home)
 
 
 class Server:
@@ -84,7 +85,7 @@ class Server:
         sink = FrameSink(self._dialect, stdio)
         engine.conversation.hub.attach(sink)
         adopt(engine, dialect.traits)
-        self.desk = Desk(engine, self._dialect, self._pacing, sink.reply)
+        self.desk = Desk(engine, engine.own_host, self._dialect, self._pacing, sink.reply)
         self.feed = self.desk.feed
 
     async def serve(self) -> None:

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ludolf.base import dumps
-from ludolf.engine.hub import Sink
+from ludolf.engine.hub import Hub, Sink
 from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.events import Event
 from ludolf.protocol.framing import Frame, Head
@@ -15,6 +16,7 @@ from ludolf.protocol.server import ClientRole
 from ludolf.protocol.ui import UiRequest
 from ludolf.rpc.connection import HostConnection
 from ludolf.rpc.desk import Desk
+from ludolf.rpc.server import server_info
 
 if TYPE_CHECKING:
     from ludolf.serve.seat import Seat
@@ -24,6 +26,15 @@ if TYPE_CHECKING:
 SHARED_DIALECT = "pi-delta"
 # Bytes that a client may be behind before a run that waits for it pauses.
 _WAIT_BYTES = 1 << 20
+
+
+def _do_nothing() -> None:
+    """Stop nothing: the client reads the log."""
+
+
+def joined(frame: Frame) -> bytes:
+    """Return a frame in one piece."""
+    return frame if isinstance(frame, bytes) else b"".join(frame)
 
 
 class SessionHead(Head, frozen=True):
@@ -53,36 +64,46 @@ class Attachment(Sink):
         self.connection = HostConnection(make_dialect(seat.dialect))
         # A client that reads the log as it is needs nothing rendered.
         self.reads_log = seat.dialect == SHARED_DIALECT and not seat.bare
-        self.desk = Desk(slot.engine, self.connection, slot.pacing, self._reply)
+        self._stop_listening: Callable[[], None] = _do_nothing
+        self.desk = Desk(
+            slot.engine, slot.host_of(seat.client), self.connection, slot.pacing, self._reply
+        )
 
     # ------------------------------------------------------------ commands
 
     def _reply(self, frame: Frame, head: Head) -> None:
         """Keep a reply and send it; without a connection the client asks for it again."""
-        joined = frame if isinstance(frame, bytes) else b"".join(frame)
+        whole = joined(frame)
         if isinstance(head, SessionHead) and head.named:
-            joined = b'{"session":%b,%b' % (dumps(head.named), joined[1:])
-        self.seat.keep(head, joined)
+            whole = b'{"session":%b,%b' % (dumps(head.named), whole[1:])
+        self.seat.keep(head, whole)
         connection = self.seat.connection
         if connection is not None:
             connection.answered(head)
             if self.seat.attachments.get(self.slot.id) is self:
-                self.send(joined)
+                self.send(whole)
             else:
-                connection.send(joined)
+                connection.send(whole)
 
     # ------------------------------------------------------------ frames for this client
 
     def send(self, frame: bytes) -> None:
         """Send a frame to this client alone, after all frames of the log so far."""
-        self._private.append((self.slot.log.last, frame))
+        self._send_after(self.slot.log.last, frame)
+
+    def send_first(self, frame: bytes) -> None:
+        """Send a frame before all frames of the log that the client has not been sent."""
+        self._send_after(self.cursor, frame)
+
+    def _send_after(self, number: int, frame: bytes) -> None:
+        self._private.append((number, frame))
         self.unsent += len(frame)
         self.seat.wake()
 
-    def send_event(self, event: msgspec.Struct) -> None:
+    def send_event(self, event: msgspec.Struct, session: str | None = None) -> None:
         """Send an event without a number, unless the client wants no frames of the server."""
         if not self.seat.bare:
-            self.send(b'{"session":%b,%b\n' % (dumps(self.slot.id), dumps(event)[1:]))
+            self.send(b'{"session":%b,%b\n' % (dumps(session or self.slot.id), dumps(event)[1:]))
 
     def start_over(self) -> None:
         """Send a snapshot before anything else: the log is another one."""
@@ -148,32 +169,42 @@ class Attachment(Sink):
         arranged = self.connection.arrange(plain)
         if arranged is None:
             return b""
-        joined = arranged if isinstance(arranged, bytes) else b"".join(arranged)
-        return b"".join(prefix + line[1:] for line in joined.splitlines(keepends=True))
+        lines = joined(arranged).splitlines(keepends=True)
+        return b"".join(prefix + line[1:] for line in lines)
 
     # ------------------------------------------------------------ as a sink
 
+    def listen(self, hub: Hub) -> None:
+        """Receive events directly, if they are rendered for this client or the run waits for it."""
+        if not self.reads_log or self.waits:
+            self._stop_listening = hub.attach(self)
+
     def take(self, event: Event) -> None:
         if not self.reads_log:
-            self._send_rendered(self.connection.event(event))
+            self.send_rendered(event)
+
+    def send_rendered(self, event: Event) -> None:
+        """Send an event to this client alone, in its dialect."""
+        self._send_rendered(self.connection.event(event))
 
     def show(self, request: UiRequest) -> None:
         """Show a request for the user in the dialect of this client."""
         if self.listens and not self.reads_log and request.by != self.seat.client:
             self._send_rendered(self.connection.ui(request))
 
-    def greet(self, frame: Frame | None) -> None:
-        self._send_rendered(frame)
+    def greet(self) -> None:
+        """Send the first frame of the client's dialect."""
+        info = server_info(self.slot.engine, self.connection.traits)
+        self._send_rendered(self.connection.greeting(info))
 
     def _send_rendered(self, frame: Frame | None) -> None:
         if frame is None:
             return
-        joined = frame if isinstance(frame, bytes) else b"".join(frame)
+        whole = joined(frame)
         if not self.seat.bare:
             prefix = b'{"session":%b,' % dumps(self.slot.id)
-            lines = joined.splitlines(keepends=True)
-            joined = b"".join(prefix + line[1:] for line in lines)
-        self.send(joined)
+            whole = b"".join(prefix + line[1:] for line in whole.splitlines(keepends=True))
+        self.send(whole)
 
     def has_room(self) -> bool:
         return not self.waits or self._behind_bytes <= _WAIT_BYTES
@@ -192,5 +223,6 @@ class Attachment(Sink):
     def close(self) -> None:
         """End the connection between client and session; the session continues."""
         self.listens = False
+        self._stop_listening()
         self.desk.close()
         self._drained.set()

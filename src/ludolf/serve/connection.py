@@ -2,17 +2,17 @@
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from ludolf.base import CommandError, LudolfError, dumps
+from ludolf.base import CommandError, ErrorCode, LudolfError
 from ludolf.protocol.commands import COMMANDS, CommandSpec, UiAnswer, read_command
-from ludolf.protocol.framing import BadFrame, Body, Frame, Head, Reply, render_reply
+from ludolf.protocol.framing import BadFrame, Body, Head, Reply, render_reply
 from ludolf.protocol.server import SERVER_COMMANDS, Hello
 from ludolf.rpc.connection import unknown_command
 from ludolf.rpc.desk import read_line, refusal
-from ludolf.serve.attachment import Attachment, SessionHead
+from ludolf.serve.attachment import Attachment, SessionHead, joined
 from ludolf.serve.seat import Seat
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class _Named(msgspec.Struct):
 
 
 _names = msgspec.json.Decoder(_Named)
+SERVER_CODES: frozenset[ErrorCode] = frozenset(get_args(ErrorCode))
 
 
 class ClientConnection:
@@ -48,7 +49,7 @@ class ClientConnection:
         self.heard_at = asyncio.get_running_loop().time()
         self.seat: Seat | None = None
         # The session that was opened or attached last.
-        self._current: str | None = None
+        self.current: str | None = None
         self._direct: deque[bytes] = deque()
         self._unsent = 0
         self._in_flight = 0
@@ -98,6 +99,15 @@ class ClientConnection:
             self._due.clear()
             await self._due.wait()
 
+    async def hang_up(self) -> None:
+        """End the connection after the last line: what was sent is answered first."""
+        while self._opening is not None:
+            await asyncio.wait((self._opening,))
+        while self._in_flight and not self._ended:
+            self._room.clear()
+            await self._room.wait()
+        self.end(NORMAL)
+
     def lost(self) -> None:
         """End the connection: the client is gone, or has to go."""
         self.end(NORMAL)
@@ -129,6 +139,10 @@ class ClientConnection:
             return
         self._ended, self.close_code = True, code
         self._waiting.clear()
+        if self.seat is not None and self.seat.connection is self:
+            for attachment in self.seat.attachments.values():
+                while attachment.is_due:
+                    self._direct += attachment.pull(_BATCH)
         self._server.left(self)
         self._due.set()
         self._room.set()
@@ -151,8 +165,8 @@ class ClientConnection:
     # ------------------------------------------------------------ commands
 
     def _handle(self, line: bytes) -> None:
-        if self.seat is not None and self.seat.bare and self._current is not None:
-            attachment = self.seat.attachments.get(self._current)
+        if self.seat is not None and self.seat.bare and self.current is not None:
+            attachment = self.seat.attachments.get(self.current)
             if attachment is not None:
                 attachment.desk.feed([line])
                 return
@@ -186,7 +200,7 @@ class ClientConnection:
             self._begin_server_command(spec, head, body)
             return
         name = _session_of(head, body)
-        wanted = name or self._current
+        wanted = name or self.current
         if head.type not in COMMANDS:
             raise unknown_command(head.type)
         if wanted is None:
@@ -298,16 +312,28 @@ class ClientConnection:
         return kept is not None
 
     def _reply(self, head: Head, reply: Reply) -> None:
-        frame: Frame = render_reply(reply, codes=_ALL_CODES)
-        joined = frame if isinstance(frame, bytes) else b"".join(frame)
+        whole = joined(render_reply(reply, codes=SERVER_CODES))
         if self.seat is not None:
-            self.seat.keep(head, joined)
+            self.seat.keep(head, whole)
         self.answered(head)
-        self.send(joined)
+        self.send(whole)
 
-    def use(self, session: str) -> None:
-        """Send commands that name no session to this one from now on."""
-        self._current = session
+    def answer(self, head: Head, data: list[bytes], attachment: Attachment) -> None:
+        """Reply to the command that attached the client, in the order of the session's frames."""
+        frame = joined(render_reply(Reply(command=head.type, id=head.id, data=data)))
+        if self.seat is not None:
+            self.seat.keep(head, frame)
+        self.answered(head)
+        self.current = attachment.slot.id
+        attachment.send_first(frame)
+
+    def forget(self, attachment: Attachment) -> None:
+        """Send what is due for a session that the client does not listen to any more."""
+        while attachment.is_due:
+            self._direct += attachment.pull(_BATCH)
+        self._due.set()
+        if self.current == attachment.slot.id:
+            self.current = None
 
 
 def _session_of(head: Head, body: Body) -> str | None:

@@ -69,6 +69,13 @@ class Seat:
         self.attachments = {}
         return ended
 
+    def move(self, origin: str, attachment: Attachment) -> None:
+        """The session of an attachment has another id from now on."""
+        self.attachments.pop(origin, None)
+        self.attachments[attachment.slot.id] = attachment
+        if self.connection is not None and self.connection.current == origin:
+            self.connection.current = attachment.slot.id
+
     def wake(self) -> None:
         """Let the connection send what is due."""
         if self.connection is not None:

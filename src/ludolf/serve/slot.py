@@ -2,10 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from ludolf.base import CommandError, dumps, iso_time
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import Feature, SessionMove
+from ludolf.engine.host.host_link import HostLink
+from ludolf.engine.host.host_side import HostSide
 from ludolf.engine.hub import Sink
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.dialects import make_dialect
@@ -26,8 +30,8 @@ from ludolf.rpc.connection import HostConnection
 from ludolf.rpc.desk import Pacing
 from ludolf.rpc.manners import adopt
 from ludolf.rpc.state import state
-from ludolf.serve.attachment import SHARED_DIALECT, Attachment
-from ludolf.serve.figures import Figures
+from ludolf.serve.attachment import SHARED_DIALECT, Attachment, joined
+from ludolf.serve.figures import ServerFigures
 from ludolf.serve.log import RingPool, SessionLog
 from ludolf.serve.options import RingLimits
 from ludolf.serve.underway import UnderwayWatch
@@ -40,7 +44,7 @@ MAX_ENTRIES = 1000
 class SlotSettings:
     """What all slots of a server share."""
 
-    def __init__(self, ring: RingLimits, pool: RingPool, figures: Figures) -> None:
+    def __init__(self, ring: RingLimits, pool: RingPool, figures: ServerFigures) -> None:
         self.ring = ring
         self.pool = pool
         self.figures = figures
@@ -73,7 +77,9 @@ class Slot(Sink):
         self._moved = moved
         self._dialect = HostConnection(make_dialect(SHARED_DIALECT))
         self._underway = UnderwayWatch()
+        self._hosts: dict[str, HostSide] = {}
         self.log = SessionLog(self.id, settings.ring, settings.pool)
+        self._timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Start the engine; its events go into the log from now on.
@@ -91,12 +97,16 @@ class Slot(Sink):
         engine.conversation.answer_clock.stop()
         hub.begin()
 
+    def warm_up(self, seconds: float) -> None:
+        """Prepare what the first prompt needs, after the first replies."""
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.engine.warm_up)
+
     # ------------------------------------------------------------ as a sink
 
     def take(self, event: Event) -> None:
         frame = self._dialect.event(event)
         if frame is not None:
-            self._add(frame if isinstance(frame, bytes) else b"".join(frame))
+            self._add(joined(frame))
 
     def _add(self, line: bytes) -> None:
         self.log.add(line)
@@ -115,6 +125,28 @@ class Slot(Sink):
             attachment.show(request)
         return True
 
+    # ------------------------------------------------------------ tools and documents of clients
+
+    def host_of(self, client: str) -> HostSide:
+        """Return the tools and documents that a client provides; they stay if it comes back."""
+        side = self._hosts.get(client)
+        if side is None:
+            post = partial(self._send_to, client)
+
+            async def emit(event: Event) -> None:
+                post(event)
+
+            side = self._hosts[client] = self.engine.host_side(HostLink(emit, post, client))
+            side.leave()
+        return side
+
+    def _send_to(self, client: str, event: Event) -> None:
+        for attachment in self.attachments:
+            if attachment.seat.client == client:
+                attachment.send_rendered(event)
+
+    # ------------------------------------------------------------ dialogs of clients
+
     def answer_dialog(self, client: str, answer: UiAnswer) -> None:
         """Take the first answer that fits; the other clients close their dialogs."""
         asked = (each for each in self.engine.open_dialogs() if each.id == answer.id)
@@ -131,12 +163,12 @@ class Slot(Sink):
     def attach(self, attachment: Attachment) -> None:
         """Let a client listen."""
         self.attachments.append(attachment)
-        self.used_at = asyncio.get_running_loop().time()
-        if not attachment.reads_log or attachment.waits:
-            attachment.detach = self.engine.conversation.hub.attach(attachment)
+        self.touch()
+        attachment.listen(self.engine.conversation.hub)
         seat = attachment.seat
         joined = ClientJoined(client=seat.client, name=seat.name, role=attachment.role)
         self._send_others(attachment, joined)
+        self.host_of(seat.client).come_back()
         self._mind_clock()
 
     def detach(self, attachment: Attachment) -> None:
@@ -144,8 +176,9 @@ class Slot(Sink):
         if attachment not in self.attachments:
             return
         self.attachments.remove(attachment)
-        self.used_at = asyncio.get_running_loop().time()
+        self.touch()
         attachment.close()
+        self.host_of(attachment.seat.client).leave()
         self._send_others(attachment, ClientLeft(client=attachment.seat.client))
         self._mind_clock()
 
@@ -155,7 +188,7 @@ class Slot(Sink):
                 other.send_event(event)
 
     def _mind_clock(self) -> None:
-        """The time for answers stands still while nobody is there who may answer."""
+        """The time for answers stands still while no client is there that may answer."""
         clock = self.engine.conversation.answer_clock
         if any(each.role == "control" for each in self.attachments):
             clock.start()
@@ -170,6 +203,10 @@ class Slot(Sink):
         if any(each.role == "control" for each in others):
             text = "Other clients control this session. Open another session instead."
             raise CommandError(text, code="shared")
+
+    def touch(self) -> None:
+        """Note that a client has used the session."""
+        self.used_at = asyncio.get_running_loop().time()
 
     def clients(self) -> tuple[AttachedClient, ...]:
         return tuple(
@@ -195,8 +232,17 @@ class Slot(Sink):
         ) and not engine.shell.is_busy
 
     @property
+    def path(self) -> Path | None:
+        return self.engine.session.path
+
+    @property
+    def is_stored(self) -> bool:
+        """Return whether the session can be loaded again; one without a file cannot."""
+        return self.path is not None
+
+    @property
     def is_unused(self) -> bool:
-        """Return whether nobody is attached and nothing runs or waits for an answer."""
+        """Return whether no client is attached and nothing runs or waits for an answer."""
         return not self.attachments and self.activity == "idle"
 
     def summary(self) -> SessionSummary:
@@ -244,7 +290,8 @@ class Slot(Sink):
             return
         moved = SessionMoved(origin=origin, to=self.id)
         for attachment in self.attachments:
-            attachment.send_moved(origin, moved)
+            attachment.send_event(moved, session=origin)
+            attachment.seat.move(origin, attachment)
         self.log.clear()
         self.log = SessionLog(self.id, self._settings.ring, self._settings.pool)
         for attachment in self.attachments:
@@ -255,6 +302,11 @@ class Slot(Sink):
         """Stop what runs, store it, and free what the session holds."""
         for attachment in tuple(self.attachments):
             self.detach(attachment)
+            attachment.seat.attachments.pop(self.id, None)
+        if self._timer is not None:
+            self._timer.cancel()
+        for side in self._hosts.values():
+            side.close()
         self.engine.disconnect()
         await self.engine.close()
         await self.pacing.tasks.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ludolf.base import CommandError, Value, check_path
+from ludolf.base import CommandError, Value, check_path, expand_user
 from ludolf.session.entries import (
     Entry,
     SessionHeader,
@@ -43,10 +43,14 @@ class SessionElsewhere(CommandError):
 
 
 class SessionFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """Session folder of a project. A custom folder is flat and may hold several projects."""
+    """Session folder of a project. A custom folder is flat and may hold several projects.
+
+    `home` is what `~` at the start of a path stands for.
+    """
 
     agent_dir: Path
     cwd: str
+    home: Path
     custom: Path | None = None
 
     @property
@@ -114,14 +118,14 @@ def newest(folder: Path) -> Path | None:
     return next((path for path, _ in _files(folder) if _has_messages(path)), None)
 
 
-def as_path(cwd: str, wanted: str) -> Path | None:
+def as_path(cwd: str, wanted: str, home: Path) -> Path | None:
     """Return the path that the name of a session is; None for an id and for `last`.
 
     Raises:
         CommandError: no file can have this path.
     """
     if "/" in wanted or "\\" in wanted or wanted.endswith(".jsonl"):
-        return Path(cwd, os.path.expanduser(check_path(wanted)))
+        return Path(cwd, expand_user(check_path(wanted), home))
     return None
 
 
@@ -132,7 +136,7 @@ def find(place: SessionFolder, wanted: str) -> Path:
         SessionElsewhere: only another project has it.
         CommandError: no session matches, or several do.
     """
-    named = as_path(place.cwd, wanted)
+    named = as_path(place.cwd, wanted, place.home)
     if named is not None:
         return named
     here = list(_sessions(place))

@@ -1,6 +1,5 @@
 """Rename, trash and search stored sessions."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from ludolf.ai.messages import (
     ToolCall,
     text_of,
 )
-from ludolf.base import CommandError, Value, Warn, check_path, dumps, now_ms
+from ludolf.base import CommandError, Value, Warn, check_path, dumps, expand_user, now_ms
 from ludolf.session.entries import Entry, message_of
 from ludolf.session.finder import SessionFolder
 from ludolf.session.reader import NotASession, read_header, read_session
@@ -81,7 +80,7 @@ def trash(place: SessionFolder, path: str, warn: Warn) -> Path:
 
 
 def resolve(place: SessionFolder, path: str) -> Path:
-    return Path(place.cwd, os.path.expanduser(check_path(path)))
+    return Path(place.cwd, expand_user(check_path(path), place.home))
 
 
 def search(path: Path, wanted: str) -> Iterator[SearchHit]:

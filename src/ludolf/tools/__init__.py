@@ -25,7 +25,7 @@ def builtin_tools(options: BuiltinToolOptions) -> "dict[str, Tool]":
         BashTool(options),
         EditTool(),
         WriteTool(),
-        GrepTool(),
+        GrepTool(path=options.path),
         FindTool(),
         LsTool(),
     )

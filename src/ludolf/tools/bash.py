@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -88,7 +87,7 @@ class BashTool(ToolDefaults):
         command = shell_command(
             text,
             cwd=ctx.cwd,
-            env=ctx.environment() or os.environ,
+            env=ctx.environment(),
             shell_path=self._options.shell_path,
             prefix=self._options.command_prefix,
         )

@@ -93,7 +93,7 @@ class EditTool(ToolDefaults):
         if ctx.documents is not None and address is not None:
             details = await _edit_document(ctx.documents, address, edits)
             return _output(details, edits, address)
-        target = resolve(path, ctx.cwd)
+        target = resolve(path, ctx.cwd, ctx.home)
         async with file_lock(target):
             if ctx.files is not None:
                 details, remark = await _edit_in_editor(target, edits, path, ctx)

@@ -44,7 +44,7 @@ class FindTool(ToolDefaults):
                 paths.append(os.fsdecode(record))
             return len(paths) <= limit
 
-        command = find_command(folder, args["pattern"], ctx.environment() or os.environ)
+        command = find_command(folder, args["pattern"], ctx.environment())
         code = await each_record(inside(command, ctx.walls), b"\0", take)
         if code not in (0, TOO_DEEP):
             raise ToolFailure(paths[0].strip() if paths else f"Search failed with code {code}")

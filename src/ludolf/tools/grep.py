@@ -43,9 +43,10 @@ class GrepTool(ToolDefaults):
     read_only = True
     snippet = "Search the content of files"
 
-    def __init__(self, program: str | None = "") -> None:
-        """`program` is the path of ripgrep, None to search without it, "" to look it up."""
+    def __init__(self, program: str | None = "", *, path: str = "") -> None:
+        """`program` is ripgrep, None to search without it, "" to look it up in `path`."""
         self._program = program
+        self._path = path
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         target, place, is_folder = searched_path(args, ctx, takes_files=True)
@@ -64,8 +65,8 @@ class GrepTool(ToolDefaults):
     async def _search(
         self, grep: Grep, place: Path, ctx: ToolContext, limit: int
     ) -> "tuple[_Matches, int]":
-        env = ctx.environment() or os.environ
-        program = ripgrep_path(ctx.cwd) if self._program == "" else self._program
+        env = ctx.environment()
+        program = ripgrep_path(ctx.cwd, self._path) if self._program == "" else self._program
         if program is not None:
             matches = _Matches(limit, grep.context)
             command = inside(grep_command(grep, env, program), ctx.walls)

@@ -44,7 +44,7 @@ def searched_path(
     Raises:
         ToolFailure: it does not exist, the sandbox hides it, or it cannot be searched.
     """
-    target = resolve(args.get("path") or ".", ctx.cwd)
+    target = resolve(args.get("path") or ".", ctx.cwd, ctx.home)
     place = target if ctx.walls is None else ctx.walls.locate(target)
     if not os.path.exists(place):
         raise ToolFailure(f"Path not found: {target}")

@@ -31,7 +31,7 @@ class LsTool(ToolDefaults):
     snippet = "List a folder"
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        folder = resolve(args.get("path") or ".", ctx.cwd)
+        folder = resolve(args.get("path") or ".", ctx.cwd, ctx.home)
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
         names = await asyncio.to_thread(partial(_entries, folder, limit + 1, ctx.walls))
         if not names:

@@ -19,6 +19,8 @@ class BuiltinToolOptions(Value):
     shell_path: str | None = None
     command_prefix: str | None = None
     auto_resize: bool = True
+    # The value of PATH in which tools find programs of their own.
+    path: str = ""
     image_limits: ImageLimits = ImageLimits()
 
 

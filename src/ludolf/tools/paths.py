@@ -8,6 +8,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from ludolf.agent.tool import ToolFailure
+from ludolf.base import expand_user
 
 _ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _BEFORE_AM_PM = re.compile(r" (?=[AP]M\b)", re.IGNORECASE)
@@ -17,8 +18,8 @@ _LOOKS = 100
 _locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
-def resolve(path: str, cwd: Path) -> Path:
-    """Return the absolute path; accepts `@`, `~`, `file://` and unusual spaces.
+def resolve(path: str, cwd: Path, home: Path) -> Path:
+    """Return the absolute path; accepts `@`, `~` for `home`, `file://` and unusual spaces.
 
     Raises:
         ToolFailure: the path is not valid for any file.
@@ -27,15 +28,15 @@ def resolve(path: str, cwd: Path) -> Path:
     if text.startswith("file://"):
         text = _from_url(text)
     _refuse_impossible(text)
-    return Path(os.path.normpath(cwd / os.path.expanduser(text)))
+    return Path(os.path.normpath(cwd / expand_user(text, home)))
 
 
-def resolve_existing(path: str, cwd: Path) -> Path:
+def resolve_existing(path: str, cwd: Path, home: Path) -> Path:
     """Resolve a path; if it does not exist, return the first similar spelling that does.
 
     Names of macOS screenshots contain narrow spaces, curly apostrophes and decomposed accents.
     """
-    plain = resolve(path, cwd)
+    plain = resolve(path, cwd, home)
     if os.path.lexists(plain):
         return plain
     return next((spelling for spelling in _spellings(plain) if os.path.exists(spelling)), plain)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self, TypeVar
 import msgspec
 
 from ludolf.agent.tool import LeftBehind, Walls
-from ludolf.base import LudolfError
+from ludolf.base import LudolfError, expand_user, user_dir
 from ludolf.base.programs import find_program
 from ludolf.tools.process_tree import WARDEN, Reaper, ReaperMessage
 from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, SIGKILL
@@ -52,7 +52,7 @@ def shell_command(
     if not os.path.isdir(cwd):
         raise StartError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
     script = f"{prefix}\n{text}" if prefix else text
-    return ProcessCommand(argv=(_shell(shell_path), "-c", script), cwd=cwd, env=env)
+    return ProcessCommand(argv=(_shell(shell_path, env), "-c", script), cwd=cwd, env=env)
 
 
 def inside(command: ProcessCommand, walls: Walls | None) -> ProcessCommand:
@@ -63,15 +63,15 @@ def inside(command: ProcessCommand, walls: Walls | None) -> ProcessCommand:
     return ProcessCommand(argv=argv, cwd=cwd, env=env)
 
 
-def _shell(shell_path: str | None) -> str:
+def _shell(shell_path: str | None, env: Mapping[str, str]) -> str:
     if shell_path:
-        path = os.path.expanduser(shell_path)
+        path = expand_user(shell_path, user_dir(env))
         if not os.path.exists(path):
             raise StartError(f"Shell not found: {path}. Correct the shellPath setting.")
         return os.path.abspath(path)
     if os.path.exists("/bin/bash"):
         return "/bin/bash"
-    return find_program("bash") or "/bin/sh"
+    return find_program("bash", env.get("PATH", "")) or "/bin/sh"
 
 
 class ProcessEnd(NamedTuple):

@@ -75,7 +75,7 @@ class ReadTool(ToolDefaults):
             document = await ctx.documents.read(address)
             work = partial(_look_into, document, _Scan(start, limit), address)
             return _remarked(await self._output(await asyncio.to_thread(work), ctx), document)
-        path = resolve_existing(args["path"], ctx.cwd)
+        path = resolve_existing(args["path"], ctx.cwd, ctx.home)
         scan = _Scan(start, limit)
         text = await read_in_editor(path, ctx)
         look: Callable[[], _Picture | _Selection] = partial(_look_at, path, scan, ctx.walls)

@@ -45,15 +45,15 @@ class Grep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def ripgrep_path(cwd: Path) -> str | None:
-    """Return the program next to our interpreter, where its wheel puts it, else from the system.
+def ripgrep_path(cwd: Path, path: str) -> str | None:
+    """Return the program next to our interpreter, where its wheel puts it, else of `path`.
 
     A program in the working folder is not used: a search must not run code from that folder.
     """
     from shutil import which
 
     folders = [os.path.dirname(sys.executable), os.path.join(sys.prefix, "bin")]
-    return which("rg", path=os.pathsep.join(folders)) or find_program("rg", (cwd,))
+    return which("rg", path=os.pathsep.join(folders)) or find_program("rg", path, (cwd,))
 
 
 def grep_command(grep: Grep, env: Mapping[str, str], program: str | None) -> ProcessCommand:

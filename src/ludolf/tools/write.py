@@ -37,7 +37,7 @@ class WriteTool(ToolDefaults):
             async with name_lock(address):
                 await ctx.documents.write(address, without_surrogates(args["content"]))
             return text_output(f"Successfully wrote to {address}")
-        target = resolve(args["path"], ctx.cwd)
+        target = resolve(args["path"], ctx.cwd, ctx.home)
         data = without_surrogates(args["content"]).encode()
         async with file_lock(target):
             remark = await write_in_editor(target, data, ctx)

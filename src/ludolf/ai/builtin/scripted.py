@@ -1,7 +1,6 @@
 """Provider that plays a script, for tests, demonstrations and hosts that need fixed answers."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,7 @@ from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import StopReason, Usage, UserMessage, text_of
 from ludolf.ai.provider import Provider, Request
-from ludolf.base import ConfigError, Value, as_text, dumps, loads
+from ludolf.base import ConfigError, Value, as_text, dumps, expand_user, loads, user_dir
 
 
 class PlaybackBlock(Value, forbid_unknown_fields=True):
@@ -193,8 +192,9 @@ class Scripted:
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         self.requests.append(request)
         if self._left is None:
-            path = request.access.environment.get(VARIABLE) or os.environ.get(VARIABLE, "")
-            script = load_script(path)
+            environ = request.environ
+            path = request.access.environment.get(VARIABLE) or environ.get(VARIABLE, "")
+            script = load_script(expand_user(path, user_dir(environ)))
             self._left, self._strict = list(script.replies), self._strict or script.strict
         reply = self._next(_last_user_text(request))
         await asyncio.sleep(reply.delay_ms / 1000)
@@ -249,7 +249,7 @@ def load_script(path: str) -> Script:
             kind="bad_request",
         )
     try:
-        text = as_text(Path(path).expanduser().read_bytes())
+        text = as_text(Path(path).read_bytes())
     except OSError as error:
         raise _bad_script(path, error.strerror or str(error)) from error
     try:

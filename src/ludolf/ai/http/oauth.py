@@ -138,7 +138,7 @@ async def ask(
         status = raw.status
     secrets = [bearer, *(str((fields or {}).get(name, "")) for name in _SECRET_FIELDS)]
     reply = json_object(text)
-    return OAuthResponse(status, reply, redact(_complaint(status, reply), secrets))
+    return OAuthResponse(status, reply, redact(_complaint(status, reply), secrets, http.environ))
 
 
 async def renew(

@@ -214,6 +214,7 @@ async def log_in(
     flow: Flow,
     method: OAuthMethod,
     asker: Asker,
+    environ: Mapping[str, str],
     *,
     domain: str | None = None,
     host: str = "127.0.0.1",
@@ -224,7 +225,7 @@ async def log_in(
         LoginError: it failed, was denied, or timed out.
         ProviderError: the server could not be reached.
     """
-    http = Transport()
+    http = Transport(environ)
     enterprise = host_of(domain) if domain else None
     try:
         if method == "device":

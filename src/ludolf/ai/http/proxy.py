@@ -1,12 +1,11 @@
-"""Select the proxy of a request: from the environment, or else from the setting `httpProxy`.
+"""Select the proxy of a request: from an environment, or else from the setting `httpProxy`.
 
 The setting applies to the whole process, like the variables: to model requests, logins, renewals
 and model lists.
 """
 
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -42,7 +41,7 @@ def use_proxy(address: str | None) -> None:
     _setting = (address or "").strip() or None
 
 
-def proxy_for(url: str) -> Proxy | None:
+def proxy_for(url: str, environ: Mapping[str, str]) -> Proxy | None:
     """Return the proxy of an address, or None for a direct connection.
 
     Connections to this machine and to hosts in `NO_PROXY` are always direct.
@@ -57,10 +56,10 @@ def proxy_for(url: str) -> Proxy | None:
         host, port = parts.hostname or "", parts.port
     except ValueError:
         return None  # reported by the code that sends the request
-    address = _address(parts.scheme)
+    address = _address(parts.scheme, environ)
     if address is None or host in LOOPBACK:
         return None
-    if _is_exempt(host, port or _PORTS.get(parts.scheme)):
+    if _is_exempt(host, port or _PORTS.get(parts.scheme), environ):
         return None
     return _read(address)
 
@@ -70,7 +69,7 @@ def setting_in_use() -> bool:
     return _setting is not None
 
 
-def proxies() -> dict[str, str]:
+def proxies(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the proxies by scheme, with user and password, for libraries that expect them.
 
     Raises:
@@ -80,7 +79,7 @@ def proxies() -> dict[str, str]:
 
     by_scheme = {}
     for scheme in _PORTS:
-        address = _address(scheme)
+        address = _address(scheme, environ)
         if address is None:
             continue
         proxy = _read(address)
@@ -91,10 +90,10 @@ def proxies() -> dict[str, str]:
     return by_scheme
 
 
-def proxy_secrets() -> Iterator[str]:
+def proxy_secrets(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield the passwords of all proxies in use, in the encodings in which they are sent."""
     for scheme in _PORTS:
-        address = _address(scheme)
+        address = _address(scheme, environ)
         try:
             proxy = _read(address) if address else None
         except ProviderError:
@@ -103,16 +102,22 @@ def proxy_secrets() -> Iterator[str]:
             yield from (proxy.password, f"{proxy.user}:{proxy.password}", proxy.login)
 
 
-def _address(scheme: str) -> str | None:
-    from urllib.request import getproxies_environment
-
-    variables = getproxies_environment()
-    return variables.get(scheme) or variables.get("all") or _setting
+def _address(scheme: str, environ: Mapping[str, str]) -> str | None:
+    return _variable(scheme, environ) or _variable("all", environ) or _setting
 
 
-def _is_exempt(host: str, port: int | None) -> bool:
+def _variable(scheme: str, environ: Mapping[str, str]) -> str | None:
+    """Return the value of `http_proxy` or, if that is not set, `HTTP_PROXY`."""
+    value = environ.get(f"{scheme}_proxy")
+    # A CGI server puts a header of its client into HTTP_PROXY.
+    if value is None and not (scheme == "http" and "REQUEST_METHOD" in environ):
+        value = environ.get(f"{scheme.upper()}_PROXY")
+    return value
+
+
+def _is_exempt(host: str, port: int | None, environ: Mapping[str, str]) -> bool:
     """Return whether `NO_PROXY` matches a host by name, parent domain, port or `*`."""
-    no_proxy = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     for entry in re.split(r"[\s,]+", no_proxy):
         if entry == "*":
             return True

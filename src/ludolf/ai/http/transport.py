@@ -162,12 +162,16 @@ class Watcher(Protocol):
 
 
 class Transport:
-    """Connections to model servers, shared by all requests of an engine."""
+    """Connections to model servers, shared by all requests of an engine.
+
+    `environ` names the proxies.
+    """
 
     # Whether responses come from a recording, so that no server needs to run.
     plays_back = False
 
-    def __init__(self) -> None:
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
         self.watcher: Watcher | None = None
         self._session: aiohttp.ClientSession | None = None
         self._warm: asyncio.Future[None] | None = None
@@ -250,7 +254,7 @@ class Transport:
             sock_connect=sent.patience.connect or None,
             sock_read=sent.patience.first or None,
         )
-        proxy = proxy_for(sent.url)
+        proxy = proxy_for(sent.url, self.environ)
         login = proxy.headers if proxy is not None else {}
         # A tunnel takes separate headers; otherwise the proxy reads those of the request.
         is_tunnel = sent.url[:6].lower() == "https:"

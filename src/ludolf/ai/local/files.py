@@ -9,7 +9,7 @@ from ludolf.ai.local import FILE_API, FILE_SUFFIX, FILES
 from ludolf.ai.local.gguf import GgufError, GgufHeader, read_gguf
 from ludolf.ai.local.servers import COMPAT, local_model, thinking_compat
 from ludolf.ai.models import Model
-from ludolf.base import ConfigError, loads
+from ludolf.base import ConfigError, loads, user_dir
 from ludolf.base.project_files import read_bytes
 
 DEFAULT_CONTEXT = 16_384
@@ -22,7 +22,7 @@ _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
 _FIRST_PART = re.compile(r"-00001-of-\d{5}$")
 
 
-def file_model(model_id: str, environ: Mapping[str, str] = os.environ) -> Model:
+def file_model(model_id: str, environ: Mapping[str, str]) -> Model:
     """Return the model of a path, or of a name among the files found.
 
     Raises:
@@ -38,7 +38,7 @@ def file_model(model_id: str, environ: Mapping[str, str] = os.environ) -> Model:
     raise GgufError(f'No GGUF file is called "{model_id}". Looked in: {looked}.')
 
 
-def file_models(environ: Mapping[str, str] = os.environ) -> tuple[Model, ...]:
+def file_models(environ: Mapping[str, str]) -> tuple[Model, ...]:
     """Return all chat models among the files, each name once."""
     models: dict[str, Model] = {}
     for name, path in found_files(environ):
@@ -69,7 +69,7 @@ def _model(model_id: str, path: Path, header: GgufHeader) -> Model:
 # ---------------------------------------------------------------- where files are
 
 
-def found_files(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[str, Path]]:
+def found_files(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     """Return the names and paths of all GGUF files in the usual folders."""
     for folder in folders(environ):
         for path in sorted(_walk(folder, MAX_DEPTH)):
@@ -79,9 +79,9 @@ def found_files(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[str, 
     yield from _ollama_files(ollama_folder(environ))
 
 
-def folders(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+def folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the folders of the Hugging Face hub, LM Studio and llama.cpp."""
-    home = Path(environ.get("HOME") or Path.home())
+    home = user_dir(environ)
     cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
     hub = Path(environ.get("HF_HOME") or cache / "huggingface") / "hub"
     return (
@@ -94,8 +94,8 @@ def folders(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     )
 
 
-def ollama_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    home = Path(environ.get("HOME") or Path.home())
+def ollama_folder(environ: Mapping[str, str]) -> Path:
+    home = user_dir(environ)
     return Path(environ.get("OLLAMA_MODELS") or home / ".ollama" / "models")
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -24,7 +24,7 @@ from ludolf.ai.local.runtime import Launch, RuntimeAnswer
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.openai.completions import OpenAICompletions
-from ludolf.base import LudolfError, dumps
+from ludolf.base import LudolfError, dumps, expand_user, user_dir
 
 MODULE = "ludolf.ai.local.runtime"
 LOAD_SECONDS = 600.0
@@ -50,7 +50,9 @@ class Child:
         self.users = 0
 
     @classmethod
-    async def start(cls, order: Launch, seconds: float = LOAD_SECONDS) -> Self:
+    async def start(
+        cls, order: Launch, environ: Mapping[str, str], seconds: float = LOAD_SECONDS
+    ) -> Self:
         """Start the process and wait until the model is loaded; cancelling stops the process.
 
         Raises:
@@ -65,7 +67,7 @@ class Child:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                env=_environment(),
+                env=_environment(environ),
                 start_new_session=True,
             )
         except BaseException:
@@ -127,14 +129,14 @@ class Child:
         self._log.close()
 
 
-def _environment() -> dict[str, str]:
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     env = {
         name: value
-        for name, value in os.environ.items()
+        for name, value in environ.items()
         if name in _ENVIRONMENT_NAMES or name.startswith(_ENVIRONMENT_PREFIXES)
     }
     source = str(Path(ludolf.__file__).parents[1])
-    paths = (source, os.environ.get("PYTHONPATH", ""))
+    paths = (source, environ.get("PYTHONPATH", ""))
     return {**env, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
@@ -155,7 +157,7 @@ def template_for(header: GgufHeader, wanted: str | None = None) -> str | None:
     choice = wanted or (FENCED if needs_fences(header) else OWN)
     if choice == OWN:
         return None
-    path = _FENCED_FILE if choice == FENCED else Path(choice).expanduser()
+    path = _FENCED_FILE if choice == FENCED else Path(choice)
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -199,7 +201,7 @@ class GgufFiles:
     async def _stream(
         self, request: Request, draft: Draft
     ) -> AsyncGenerator[Iterable[StreamEvent]]:
-        child = await self._child(request.model)
+        child = await self._child(request.model, request.environ)
         local_request = _at(request, child.url, child.order.key)
         child.users += 1
         try:
@@ -221,14 +223,14 @@ class GgufFiles:
             _, child = self._children.popitem()
             await child.stop()
 
-    async def _child(self, model: Model) -> Child:
+    async def _child(self, model: Model, environ: Mapping[str, str]) -> Child:
         async with self._starting:
             child = self._children.get(model.base_url)
             if child is not None and child.alive and child.order.context == model.context_window:
                 return child
             await self._make_room(model.base_url)
             try:
-                child = await Child.start(_order(model))
+                child = await Child.start(_order(model, environ), environ)
             except (ChildError, GgufError) as error:
                 raise ProviderError(str(error), kind="bad_request") from error
             self._children[model.base_url] = child
@@ -245,7 +247,7 @@ def _at(request: Request, url: str, key: str) -> Request:
     return structs.replace(request, access=Access(key=key, base_url=f"{url}/v1"))
 
 
-def _order(model: Model) -> Launch:
+def _order(model: Model, environ: Mapping[str, str]) -> Launch:
     """Return the order that starts the model's child process.
 
     Raises:
@@ -258,13 +260,14 @@ def _order(model: Model) -> Launch:
         raise ProviderError(MISSING, kind="bad_request")
     path = Path(unquote(urlsplit(model.base_url).path))
     options: dict[str, Any] = model.compat or {}
-    wanted = options.get("chatTemplate")
+    stated = options.get("chatTemplate")
+    wanted = expand_user(stated, user_dir(environ)) if isinstance(stated, str) else None
     return Launch(
         model=str(path),
         key=os.urandom(KEY_BYTES).hex(),
         context=model.context_window,
         parent=os.getpid(),
-        template=template_for(read_gguf(path), wanted if isinstance(wanted, str) else None),
+        template=template_for(read_gguf(path), wanted),
         threads=_number(options.get("threads")),
         gpu_layers=_number(options.get("gpuLayers")),
     )
@@ -275,4 +278,4 @@ def _number(value: Any) -> int | None:
 
 
 if TYPE_CHECKING:
-    _: Provider = GgufFiles(Transport())
+    _: Provider = GgufFiles(Transport({}))

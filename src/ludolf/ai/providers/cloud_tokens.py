@@ -1,8 +1,9 @@
 """Access tokens of cloud identities: fetched in a thread, cached, renewed before expiry."""
 
 import asyncio
+import os
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
 import msgspec
 
@@ -25,6 +26,11 @@ def keep_quiet(library: str) -> None:
     logger = logging.getLogger(library)
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
+
+
+def is_of_process(environ: Mapping[str, str]) -> bool:
+    """Return whether this is the environment that the libraries of cloud providers read."""
+    return environ is os.environ
 
 
 class TokenCache:

@@ -1,6 +1,5 @@
 """Requirements of gateways: ids in their address, headers that identify the caller."""
 
-import os
 import re
 from collections.abc import Mapping
 from typing import Literal
@@ -16,7 +15,7 @@ _PLACE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
 
 def variable(request: Request, name: str) -> str:
     """Return an environment variable as seen by this request; "" if it is not set."""
-    return request.access.environment.get(name) or os.environ.get(name, "")
+    return request.access.environment.get(name) or request.environ.get(name, "")
 
 
 def base_url(request: Request) -> str:

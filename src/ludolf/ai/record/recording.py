@@ -34,13 +34,19 @@ class Recorder(Transport):
     `secrets` returns the values to remove, in addition to those that a request carries.
     """
 
-    def __init__(self, path: Path, secrets: Callable[[], Iterable[str]], warn: Warn) -> None:
+    def __init__(
+        self,
+        path: Path,
+        secrets: Callable[[], Iterable[str]],
+        warn: Warn,
+        environ: Mapping[str, str],
+    ) -> None:
         """Open the file.
 
         Raises:
             ConfigError: the file is not empty, or cannot be created.
         """
-        super().__init__()
+        super().__init__(environ)
         self._file = RecordingFile(path)
         self._secrets = secrets
         self._warn = warn

@@ -182,7 +182,7 @@ class Replayer(Transport):
     def __init__(
         self, recording: Recording, warn: Warn, *, strict: bool = False, speed: float = 0
     ) -> None:
-        super().__init__()
+        super().__init__({})
         self._path = recording.path
         self._left = [
             (shape_of(one.request.method, one.request.url, one.request.body), one)

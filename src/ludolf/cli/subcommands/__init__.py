@@ -28,6 +28,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "models": ("models", "run"),
     "remove": ("packages", "run"),
     "schema": ("schema", "run"),
+    "serve": ("serve", "run"),
     "sessions": ("sessions", "run"),
     "settings": ("settings", "run"),
     "trust": ("trust", "run"),

@@ -6,8 +6,8 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from ludolf.base import CommandError
-from ludolf.config.settings.home import expand, user_dir
+from ludolf.base import CommandError, user_dir
+from ludolf.config.settings.home import expand
 
 # Alias -> the name of its file. Each selects the dialect of the same name; hosts of pi 0.79 start
 # a program named `pi`.
@@ -32,7 +32,7 @@ def run(words: Sequence[str]) -> int:
         CommandError: the file exists, or the file to remove is not an alias.
     """
     arguments = _parser().parse_args(words)
-    folder = expand(arguments.dir).absolute() if arguments.dir else _own_folder()
+    folder = expand(arguments.dir, os.environ).absolute() if arguments.dir else _own_folder()
     path = folder / FILES[arguments.name]
     if arguments.remove:
         _remove(path)
@@ -62,7 +62,7 @@ def _own_folder() -> Path:
     file = {"ludolf": "ludolf", **FILES}.get(program.name)
     if file is not None and program.with_name(file).is_file():
         return program.absolute().parent
-    return user_dir() / ".local" / "bin"
+    return user_dir(os.environ) / ".local" / "bin"
 
 
 def _make(path: Path, name: str) -> str:

@@ -1,6 +1,7 @@
 """`ludolf auth`: log in and out, show credentials, print them for other programs."""
 
 import asyncio
+import os
 import re
 import sys
 from argparse import ArgumentParser, Namespace
@@ -214,9 +215,9 @@ def run(words: Sequence[str]) -> int:
         if arguments.run is _login:
             sys.stderr.write(NEVER_AN_ARGUMENT)
         return USAGE_ERROR
-    home = find_home()
+    home = find_home(None, os.environ)
     SettingsFiles(home)  # sets the proxy, which logins use too
-    registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+    registry = ModelRegistry(home.models_file, Keyring(home.auth_file, os.environ))
     action: Callable[[ModelRegistry, Namespace], int] = arguments.run
     return action(registry, arguments)
 
@@ -303,7 +304,8 @@ def _log_in(registry: ModelRegistry, provider: str, way: OAuthMethod, domain: st
     if domain and flow.kind != "copilot":
         raise CommandError("--domain is for github-copilot only")
     asker: Asker = TerminalAsker()
-    credential = asyncio.run(log_in(flow, way, asker, domain=domain, host=callback_host()))
+    environ, host = os.environ, callback_host(os.environ)
+    credential = asyncio.run(log_in(flow, way, asker, environ, domain=domain, host=host))
     registry.keyring.store_login(provider, credential)
 
 

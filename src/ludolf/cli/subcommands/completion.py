@@ -1,5 +1,6 @@
 """`ludolf completion SHELL`: print a completion script, and the names that it asks for."""
 
+import os
 import re
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
@@ -46,8 +47,8 @@ def _models() -> Iterable[str]:
     from ludolf.config.models.registry import ModelRegistry
     from ludolf.config.settings.home import find_home
 
-    home = find_home()
-    registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+    home = find_home(None, os.environ)
+    registry = ModelRegistry(home.models_file, Keyring(home.auth_file, os.environ))
     return (model.key for model in registry.available())
 
 
@@ -57,8 +58,8 @@ def _providers() -> Iterable[str]:
     from ludolf.config.models.registry import ModelRegistry
     from ludolf.config.settings.home import find_home
 
-    home = find_home()
-    return login_providers(ModelRegistry(home.models_file, Keyring(home.auth_file)))
+    home = find_home(None, os.environ)
+    return login_providers(ModelRegistry(home.models_file, Keyring(home.auth_file, os.environ)))
 
 
 def _sessions() -> Iterable[str]:
@@ -79,7 +80,7 @@ def _mcp() -> Iterable[str]:
     from ludolf.config.settings.home import find_home
     from ludolf.config.settings.trust import trusted_settings
 
-    home = find_home()
+    home = find_home(None, os.environ)
     return read_mcp_entries(home, trusted=trusted_settings(home).trusted).entries
 
 

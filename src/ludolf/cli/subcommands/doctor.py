@@ -1,5 +1,6 @@
 """`ludolf doctor`: check the installation, the configuration and the surroundings."""
 
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON lines, for scripts")
     arguments = parser.parse_args(words)
     failed = False
-    for finding in checks(find_home(current_folder()), online=arguments.online):
+    for finding in checks(find_home(current_folder(), os.environ), online=arguments.online):
         failed = failed or finding.status == "error"
         if arguments.json:
             say_json(finding)

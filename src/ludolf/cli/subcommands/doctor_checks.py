@@ -46,7 +46,7 @@ class Finding(Value):
 def checks(home: Home, *, online: bool) -> Iterator[Finding]:
     """Yield all findings; only `online` connects to other machines."""
     files, problem = _files(home)
-    registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+    registry = ModelRegistry(home.models_file, Keyring(home.auth_file, os.environ))
     registry.local_servers = files.current.local_servers
     yield from _program()
     yield from _home_folder(home)
@@ -122,13 +122,13 @@ def _programs(home: Home) -> Iterator[Finding]:
 
     effects = {"bash": "commands run in sh", "git": "models cannot use git"}
     for name, effect in effects.items():
-        path = find_program(name)
+        path = find_program(name, os.environ.get("PATH", ""))
         yield (
             _ok("tool", f"{name}: {path}")
             if path
             else _warning("tool", f"{name} was not found: {effect}", f"Install {name}.")
         )
-    path = ripgrep_path(home.cwd)
+    path = ripgrep_path(home.cwd, os.environ.get("PATH", ""))
     if path:
         yield _ok("tool", f"rg: {path}")
     else:
@@ -138,7 +138,7 @@ def _programs(home: Home) -> Iterator[Finding]:
 def _docs() -> Iterator[Finding]:
     from ludolf.config.resources.system_prompt import docs_folder
 
-    folder = docs_folder()
+    folder = docs_folder(os.environ)
     if folder.is_dir():
         yield _ok("docs", str(folder))
     else:
@@ -223,7 +223,8 @@ def _project(files: SettingsFiles, problem: str | None) -> Iterator[Finding]:
 
 
 def _sessions(home: Home, files: SettingsFiles) -> Iterator[Finding]:
-    folder = custom_session_dir(home, files.current.session_dir) or home.agent / "sessions"
+    custom = custom_session_dir(home, os.environ, files.current.session_dir)
+    folder = custom or home.agent / "sessions"
     paths = [path for path in folder.rglob("*.jsonl") if path.is_file()] if folder.is_dir() else []
     size = sum(path.stat().st_size for path in paths) / 1e6
     yield _ok("sessions", f"{folder}: {len(paths)} files, {size:.1f} MB")
@@ -382,7 +383,9 @@ def _sandbox(home: Home) -> Iterator[Finding]:
     from ludolf.tools.sandbox.policy import Ground
     from ludolf.tools.sandbox.sandbox import Sandbox
 
-    ground = Ground(mode="read-only", network=True, home=home.user, agent=home.agent)
+    ground = Ground(
+        mode="read-only", network=True, home=home.user, agent=home.agent, environ=os.environ
+    )
     reasons: dict[str, str] = {}
     kinds: tuple[Literal["bwrap", "landlock"], ...] = ("bwrap", "landlock")
     for kind in kinds:

@@ -51,7 +51,7 @@ def run(words: Sequence[str]) -> int:
     arguments = parser.parse_args(with_default(parser, head or ("list",), "list"))
     arguments.words = tuple(command)
     act: _Act = arguments.act
-    return act(find_home(current_folder()), arguments)
+    return act(find_home(current_folder(), os.environ), arguments)
 
 
 def _parser() -> tuple[ArgumentParser, ArgumentParser]:

@@ -47,11 +47,11 @@ def login(words: Sequence[str]) -> int:
         help="time for the login in the browser (default: %(default).0f)",
     )
     arguments = parser.parse_args(words)
-    home = find_home()
+    home = find_home(None, os.environ)
     entry = _entry(home, arguments.name)
     if entry.entry.auth is not None or any(n.lower() == "authorization" for n in entry.headers):
         raise CommandError(_CONFIGURED.format(name=entry.entry.name))
-    server = HttpServer(url=entry.url or "", headers=entry.headers)
+    server = HttpServer(url=entry.url or "", headers=entry.headers, environ=os.environ)
     path = log_in_to_server(
         home, entry.entry.name, server, oauth_of(entry), patience=arguments.timeout
     )
@@ -66,11 +66,12 @@ def logout(words: Sequence[str]) -> int:
         LudolfError: the stored login could not be removed; the text is for the user.
     """
     arguments = _parser("logout", "Remove the login of an MCP server.").parse_args(words)
-    home = find_home()
+    home = find_home(None, os.environ)
     entry = _entry(home, arguments.name)
     name = entry.entry.name
     store = ServerLogin(home.agent, name, entry.url or "")
-    removed, problem = asyncio.run(log_out(store, read_oauth_settings(oauth_of(entry))))
+    settings = read_oauth_settings(oauth_of(entry))
+    removed, problem = asyncio.run(log_out(store, settings, os.environ))
     if problem:
         sys.stderr.write(f"Warning: the tokens were not revoked at the server: {problem}\n")
     text = f"Logged out of {name}." if removed else f"No login of {name} is stored."
@@ -94,7 +95,7 @@ def log_in_to_server(
     store = ServerLogin(home.agent, name, server.url)
     settings = read_oauth_settings(oauth)
     attempt = BrowserLogin(
-        server, store, settings, _LoginAsker(), host=callback_host(), patience=patience
+        server, store, settings, _LoginAsker(), host=callback_host(os.environ), patience=patience
     )
     try:
         asyncio.run(attempt.run())

@@ -1,5 +1,6 @@
 """`ludolf models`: list models, show one, set the default, fetch new ones, print a schema."""
 
+import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ def run(words: Sequence[str]) -> int:
     """
     parser = _parser()
     arguments = parser.parse_args(with_default(parser, words, "list"))
-    home = find_home()
+    home = find_home(None, os.environ)
     act: Callable[[Home, Namespace], int] = arguments.act
     return act(home, arguments)
 
@@ -51,7 +52,7 @@ def run_update(words: Sequence[str]) -> int:
     )
     parser.add_argument("--offline", action="store_true", help="send nothing (as PI_OFFLINE=1)")
     parser.set_defaults(provider=None)
-    return _refresh(find_home(), parser.parse_args(words))
+    return _refresh(find_home(None, os.environ), parser.parse_args(words))
 
 
 def _parser() -> ArgumentParser:
@@ -157,7 +158,7 @@ def _schema(home: Home, arguments: Namespace) -> int:
 
 def _open_registry(home: Home) -> ModelRegistry:
     """Return a registry of all models, including those of local servers."""
-    registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+    registry = ModelRegistry(home.models_file, Keyring(home.auth_file, os.environ))
     registry.local_servers = SettingsFiles(home).current.local_servers
     registry.local.look_now()
     return registry

@@ -1,6 +1,7 @@
 """`ludolf models refresh`: fetch lists of models from providers and store them."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +42,7 @@ def refresh(home: Home, registry: ModelRegistry, provider: str | None, *, offlin
     Raises:
         CommandError: the run is offline, or this provider has no list or no credentials.
     """
-    if offline or env_flag("OFFLINE"):
+    if offline or env_flag("OFFLINE", os.environ):
         raise CommandError(OFFLINE)
     models = _to_ask(registry, provider)
     if not models:
@@ -63,7 +64,7 @@ def ask_providers(registry: ModelRegistry) -> list[RefreshReport]:
     Raises:
         CommandError: the run is offline.
     """
-    if env_flag("OFFLINE"):
+    if env_flag("OFFLINE", os.environ):
         raise CommandError(OFFLINE)
     return asyncio.run(_ask_all(registry, _to_ask(registry, None)))
 
@@ -109,7 +110,7 @@ def _unnamed(registry: ModelRegistry, provider: str) -> tuple[Model, ...]:
 
 
 async def _ask_all(registry: ModelRegistry, models: Sequence[Model]) -> list[RefreshReport]:
-    transport = Transport()
+    transport = Transport(os.environ)
     try:
         return await asyncio.gather(*(_ask(registry, transport, model) for model in models))
     finally:
@@ -130,7 +131,8 @@ async def _ask(registry: ModelRegistry, transport: Transport, model: Model) -> R
         secrets = tuple(secrets_in(access, model.base_url))
         listed = await list_models(transport, model, access)
     except ProviderError as error:
-        return RefreshReport(provider=provider, problem=short_cause(redact(str(error), secrets)))
+        problem = short_cause(redact(str(error), secrets, os.environ))
+        return RefreshReport(provider=provider, problem=problem)
     return RefreshReport(provider=provider, news=_news(registry, provider, listed))
 
 

@@ -15,7 +15,7 @@ from ludolf.base import CommandError, Value
 from ludolf.cli.subcommands import with_default
 from ludolf.cli.terminal import columns, one_line, plain, say, say_json, table, width
 from ludolf.config.settings.files import is_exposed
-from ludolf.config.settings.home import expand, find_home, session_dir_override
+from ludolf.config.settings.home import find_home, session_dir_override
 from ludolf.engine.build import current_folder, warn_on_stderr
 from ludolf.session.finder import (
     SessionElsewhere,
@@ -119,9 +119,11 @@ SESSION_NAMES = "a path, an id or its first characters, or `last`"
 def session_place(session_dir: str | None) -> SessionFolder:
     """Return the place where sessions of the current folder are stored."""
     cwd = current_folder()
-    home = find_home(cwd)
-    custom = (cwd / expand(session_dir)).absolute() if session_dir else session_dir_override()
-    return SessionFolder(agent_dir=home.agent, cwd=str(cwd), custom=custom)
+    home = find_home(cwd, os.environ)
+    custom = session_dir_override(os.environ)
+    if session_dir:
+        custom = (cwd / home.expand(session_dir)).absolute()
+    return SessionFolder(agent_dir=home.agent, cwd=str(cwd), home=home.user, custom=custom)
 
 
 def locate(place: SessionFolder, name: str) -> Path:

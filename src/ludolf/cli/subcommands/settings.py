@@ -49,7 +49,7 @@ def run(words: Sequence[str]) -> int:
         words = ("list", *words)
     arguments = _parser().parse_args(words)
     act: Callable[[Home, Namespace], int] = arguments.act
-    return act(find_home(current_folder()), arguments)
+    return act(find_home(current_folder(), os.environ), arguments)
 
 
 def _parser() -> ArgumentParser:

@@ -55,7 +55,7 @@ def run(words: Sequence[str]) -> int:
     """
     arguments = _parser().parse_args(words)
     if arguments.list:
-        return _list(find_home(current_folder()), as_json=arguments.json)
+        return _list(find_home(current_folder(), os.environ), as_json=arguments.json)
     home = _home_of(arguments.dir)
     if arguments.revoke:
         _save(home, trusted=False)
@@ -110,10 +110,10 @@ def _parser() -> ArgumentParser:
 
 def _home_of(named: str | None) -> Home:
     here = current_folder()
-    folder = (here / expand(named)).absolute() if named else here
+    folder = (here / expand(named, os.environ)).absolute() if named else here
     if not folder.is_dir():
         raise CommandError(f"{folder} is not a folder")
-    return find_home(Path(os.path.normpath(folder)))
+    return find_home(Path(os.path.normpath(folder)), os.environ)
 
 
 def _report(home: Home) -> TrustReport:

@@ -34,7 +34,7 @@ def flow_for(registry: ModelRegistry, provider: str) -> Flow | None:
     Raises:
         ConfigError: the file of private identity servers cannot be used.
     """
-    return flow_of(provider, gateway_of(registry, provider))
+    return flow_of(provider, gateway_of(registry, provider), registry.keyring.environ)
 
 
 def login_providers(registry: ModelRegistry) -> dict[str, str]:
@@ -43,7 +43,9 @@ def login_providers(registry: ModelRegistry) -> dict[str, str]:
     Raises:
         ConfigError: as above.
     """
-    names = dict.fromkeys((*flow_names(), *KEY_VARIABLES, *registry.providers()))
+    names = dict.fromkeys(
+        (*flow_names(registry.keyring.environ), *KEY_VARIABLES, *registry.providers())
+    )
     names.pop(BUILT_IN, None)
     labels = {}
     for name in names:

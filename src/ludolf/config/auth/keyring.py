@@ -28,15 +28,16 @@ LEAST_LIFE_MS = 5 * 60 * 1000
 
 
 class Keyring:
-    """The keys of one process.
+    """The keys of one session.
 
     Order: a key given for this run, a stored credential, the value in models.json, the environment.
     If a stored credential resolves to nothing, the sources after it are not tried.
     """
 
-    def __init__(self, path: Path, resolver: Resolver | None = None) -> None:
+    def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self.path = path
-        self.resolver = resolver or Resolver()
+        self.environ = environ
+        self.resolver = Resolver(environ)
         self.warnings: list[str] = []
         self._runtime: dict[str, str] = {}
         self._stored: dict[str, Credential] = {}

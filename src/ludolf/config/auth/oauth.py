@@ -1,6 +1,7 @@
 """Login flows of the providers, and overrides for private identity servers."""
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -109,33 +110,33 @@ FLOWS: dict[str, Flow] = {
 }
 
 
-def flow_of(provider: str, gateway: str | None = None) -> Flow | None:
+def flow_of(provider: str, gateway: str | None, environ: Mapping[str, str]) -> Flow | None:
     """Return the login flow of a provider; `gateway` is the address of a Radius gateway.
 
     Raises:
         ConfigError: the file in `LUDOLF_OAUTH_FILE` cannot be used.
     """
     flow = FLOWS.get(RADIUS if gateway else provider)
-    address = gateway or (env("RADIUS_GATEWAY") if provider == RADIUS else None)
+    address = gateway or (env("RADIUS_GATEWAY", environ) if provider == RADIUS else None)
     if flow is not None and address:
         url = address if "://" in address else f"https://{address}"
         flow = flow.replace(name=provider if gateway else flow.name, domain=url.rstrip("/"))
-    changes = _changes().get(provider)
-    return flow if changes is None else _changed(provider, flow, changes)
+    changes = _changes(environ).get(provider)
+    return flow if changes is None else _changed(provider, flow, changes, environ)
 
 
-def flow_names() -> tuple[str, ...]:
+def flow_names(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the providers for which `flow_of` needs no gateway.
 
     Raises:
         ConfigError: as above.
     """
-    return tuple(dict.fromkeys((*FLOWS, *_changes())))
+    return tuple(dict.fromkeys((*FLOWS, *_changes(environ))))
 
 
-def callback_host() -> str:
+def callback_host(environ: Mapping[str, str]) -> str:
     """Return the host for the login callback: loopback, or `LUDOLF_OAUTH_CALLBACK_HOST`."""
-    return env(CALLBACK_HOST_VARIABLE) or "127.0.0.1"
+    return env(CALLBACK_HOST_VARIABLE, environ) or "127.0.0.1"
 
 
 def admission(provider: str, credential: OAuth) -> Access:
@@ -160,9 +161,9 @@ def copilot_address(token: str, domain: str | None) -> str | None:
     return f"https://copilot-api.{domain}" if domain else None
 
 
-def _changes() -> dict[str, Any]:
-    path = env(FILE_VARIABLE)
-    return _read(expand(path)) if path else {}
+def _changes(environ: Mapping[str, str]) -> dict[str, Any]:
+    path = env(FILE_VARIABLE, environ)
+    return _read(expand(path, environ)) if path else {}
 
 
 @functools.cache
@@ -173,9 +174,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _changed(provider: str, flow: Flow | None, changes: Any) -> Flow:
+def _changed(provider: str, flow: Flow | None, changes: Any, environ: Mapping[str, str]) -> Flow:
     before = msgspec.to_builtins(flow) if flow is not None else {"name": provider}
     try:
         return msgspec.convert({**before, **changes}, Flow)
     except (msgspec.ValidationError, TypeError) as error:
-        raise ConfigError(f"{env(FILE_VARIABLE)}: {provider}: {error}") from error
+        raise ConfigError(f"{env(FILE_VARIABLE, environ)}: {provider}: {error}") from error

@@ -1,6 +1,7 @@
 """Refresh stored tokens before they expire, under the lock that pi uses."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from ludolf.ai.errors import ProviderError
@@ -29,14 +30,14 @@ async def renew(
         ProviderError: the token could not be renewed; the old one is still stored.
     """
     try:
-        flow = flow_of(provider, gateway)
+        flow = flow_of(provider, gateway, keyring.environ)
         if flow is None:
             raise LoginError("logins of this provider cannot be renewed")
         async with auth_lock(keyring.path) as lock:
             stored = read_object(keyring.path).get(provider)
             if not isinstance(stored, dict) or not _ends_soon(stored, least_ms):
                 return
-            fresh = await _fresh(flow, stored)
+            fresh = await _fresh(flow, stored, keyring.environ)
             if fresh is None:
                 return
             # No `await` from here on: a cancelled task must not lose the new token.
@@ -56,8 +57,10 @@ def failure(provider: str, error: Exception) -> str:
     )
 
 
-async def _fresh(flow: Flow, stored: dict[str, Any]) -> dict[str, Any] | None:
-    http = Transport()
+async def _fresh(
+    flow: Flow, stored: dict[str, Any], environ: Mapping[str, str]
+) -> dict[str, Any] | None:
+    http = Transport(environ)
     try:
         async with asyncio.timeout(LIMIT_SECONDS):
             return await ask_for_tokens(http, flow, stored)
@@ -65,7 +68,7 @@ async def _fresh(flow: Flow, stored: dict[str, Any]) -> dict[str, Any] | None:
         raise LoginError(f"no answer within {LIMIT_SECONDS:.0f} s") from None
     except (LoginError, ProviderError) as error:
         secrets = [str(stored.get(name) or "") for name in ("access", "refresh")]
-        raise LoginError(redact(str(error), secrets)) from None
+        raise LoginError(redact(str(error), secrets, environ)) from None
     finally:
         await http.close()
 

@@ -1,7 +1,6 @@
 """Discover models of local servers and GGUF files."""
 
 import asyncio
-import os
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ _ON = ("", "1", "true", "yes", "on")
 class LocalModels:
     """Discover local models and add them to the registry; scans only on request."""
 
-    def __init__(self, registry: "ModelRegistry", environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, registry: "ModelRegistry", environ: Mapping[str, str]) -> None:
         self._registry = registry
         self._environ = environ
         self._looked: float | None = None

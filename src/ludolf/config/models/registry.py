@@ -99,7 +99,7 @@ class ModelRegistry:
         if self._local is None:
             from ludolf.config.models.local import LocalModels
 
-            self._local = LocalModels(self)
+            self._local = LocalModels(self, self.keyring.environ)
         return self._local
 
     def set_found(self, models: dict[str, dict[str, Model]]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from ludolf.ai.local import FILE_SUFFIX, FILES
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.base import ConfigError
+from ludolf.base import ConfigError, expand_user, user_dir
 from ludolf.base.near import did_you_mean
 from ludolf.config.auth.keys import ALSO_NEEDED, KEY_VARIABLES
 from ludolf.config.models.models_file import ModelEntry, ProviderEntry, make_model
@@ -248,7 +248,7 @@ def _on_this_machine(
         return None
     name, level = split_level(wanted)
     if owner == FILES and _names_file(name):
-        name = os.path.abspath(os.path.expanduser(name))
+        name = os.path.abspath(expand_user(name, user_dir(registry.keyring.environ)))
     model = registry.expected(owner, name)
     return ModelChoice(model=model, level=level) if model is not None else None
 

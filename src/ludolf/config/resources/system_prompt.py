@@ -51,6 +51,8 @@ class PromptSources(msgspec.Struct, frozen=True, kw_only=True):
     skills: tuple[Skill, ...] = ()
     guidelines: tuple[str, ...] = ()
     extra: Mapping[str, str] = {}
+    # The folder of pages about Ludolf.
+    docs: Path | None = None
 
 
 def build_sections(sources: PromptSources) -> dict[str, str]:
@@ -63,7 +65,7 @@ def build_sections(sources: PromptSources) -> dict[str, str]:
     if sources.custom is None:
         sections["tools"] = _tools(sources.tools)
         sections["rules"] = _rules(sources.tools, sources.guidelines)
-        if docs := _docs():
+        if docs := _docs(sources.docs):
             sections["docs"] = docs
     if sources.addenda:
         sections["addendum"] = "\n\n".join(sources.addenda)
@@ -177,16 +179,15 @@ def _rules(tools: Sequence[PromptTool], guidelines: Iterable[str]) -> str:
     return "\n".join(f"- {rule}" for rule in dict.fromkeys(trimmed) if rule)
 
 
-def docs_folder() -> Path:
+def docs_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder of pages that is part of every install."""
-    named = env("PACKAGE_DIR")
+    named = env("PACKAGE_DIR", environ)
     return (Path(named) if named else Path(__file__).parents[2]) / "docs"
 
 
-def _docs() -> str:
+def _docs(folder: Path | None) -> str:
     """Name the folder of pages; empty if it is missing."""
-    folder = docs_folder()
-    if not folder.is_dir():
+    if folder is None or not folder.is_dir():
         return ""
     place = str(folder).replace("\\", "/")
     return (

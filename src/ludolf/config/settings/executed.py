@@ -5,12 +5,13 @@ the same sources, and the sandbox protects them, their links and the paths where
 """
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludolf.base import ConfigError
+from ludolf.base import ConfigError, expand_user
 from ludolf.base.project_files import FileRefused, read_bytes
 from ludolf.config.resources.entry_points import installed
 from ludolf.config.resources.sources import find_places, find_sources
@@ -37,6 +38,9 @@ _USER_FILES = (
 )
 
 
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{([^}]*)\})", re.ASCII)
+
+
 class CannotCheck(ConfigError):
     """Code cannot be checked: it is too large, or a file is not a regular file."""
 
@@ -54,7 +58,9 @@ def project_code(home: Home) -> tuple[Path, ...]:
     )
 
 
-def code_places(home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()) -> tuple[Path, ...]:
+def code_places(
+    home: Home, files: SettingsFiles, environ: Mapping[str, str], *, paths: Sequence[str] = ()
+) -> tuple[Path, ...]:
     """Return all resolved paths that Ludolf runs code from, now or at a later start.
 
     The list has the paths of extensions, the shells and the key commands of the settings, the
@@ -69,7 +75,7 @@ def code_places(home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()) 
     places = [source.path for source in sources]
     places += [home.agent / name for name in _USER_FILES]
     places += [home.project_settings_file, *_shell(home, files.current), *_shell(home, files.user)]
-    places += [*_key_commands(home), *_installed(), *_at_start()]
+    places += [*_key_commands(home, environ), *_installed(), *_at_start()]
     own = os.path.realpath(home.project)
     resolved = (place for path in places if _is_path(path) for place in _with_links(path))
     return tuple(dict.fromkeys(place for place in resolved if not place.is_relative_to(own)))
@@ -207,7 +213,7 @@ def _steps(path: str) -> list[str]:
 def _shell(home: Home, settings: Settings) -> tuple[Path, ...]:
     """Return the shell; a relative path starts at the working folder, as for commands."""
     path = settings.shell_path
-    return (home.cwd / os.path.expanduser(path),) if path else ()
+    return (home.cwd / expand_user(path, home.user),) if path else ()
 
 
 def _installed() -> Iterator[Path]:
@@ -227,7 +233,7 @@ def _at_start() -> Iterator[Path]:
             yield from (folder / f"{name}.py" for name in ("sitecustomize", "usercustomize"))
 
 
-def _key_commands(home: Home) -> Iterator[Path]:
+def _key_commands(home: Home, environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield the files that occur in key commands (`!command`)."""
     import shlex
     from shutil import which
@@ -238,8 +244,9 @@ def _key_commands(home: Home) -> Iterator[Path]:
         except ValueError:
             words = text.split()
         for word in words:
-            place = os.path.expanduser(os.path.expandvars(word))
-            program = which(place) if "/" not in place else None
+            filled = _VARIABLE.sub(lambda name: environ.get(name[1] or name[2], name[0]), word)
+            place = expand_user(filled, home.user)
+            program = which(place, path=environ.get("PATH")) if "/" not in place else None
             if (home.cwd / place).is_file():
                 yield home.cwd / place
             if program is not None:

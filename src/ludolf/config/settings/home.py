@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ludolf.base import user_dir
 from ludolf.base.project_files import IsHidden, Reader, project_reader
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _TRUE = frozenset(("1", "true", "yes"))
 
 
 class Home(msgspec.Struct, frozen=True, kw_only=True):
-    """Folders of one process: the user's agent directory, the project, the user's home."""
+    """Folders of one session: the user's agent directory, the project, the user's home."""
 
     agent: Path
     cwd: Path
@@ -74,14 +75,14 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
         return self.agent / "ludolf-notices.json"
 
 
-def find_home(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Home:
-    """Return the folders of a process in `cwd`, from its environment."""
+def find_home(cwd: Path | None, environ: Mapping[str, str]) -> Home:
+    """Return the folders of a session in `cwd`, by default the working directory of the process."""
     user = user_dir(environ)
     place = Path.cwd() if cwd is None else cwd
     return Home(agent=agent_dir(environ), cwd=place, user=user)
 
 
-def agent_dir(environ: Mapping[str, str] = os.environ) -> Path:
+def agent_dir(environ: Mapping[str, str]) -> Path:
     """Return $LUDOLF_DIR, else $PI_CODING_AGENT_DIR, else ~/.pi/agent, shared with pi."""
     folder = environ.get("LUDOLF_DIR") or env("CODING_AGENT_DIR", environ)
     if folder:
@@ -89,38 +90,34 @@ def agent_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return user_dir(environ) / CONFIG_DIR / "agent"
 
 
-def session_dir_override(environ: Mapping[str, str] = os.environ) -> Path | None:
+def session_dir_override(environ: Mapping[str, str]) -> Path | None:
     """Return the session directory of the environment; None if it is not set."""
     folder = env("CODING_AGENT_SESSION_DIR", environ)
     return expand(folder, environ).absolute() if folder else None
 
 
-def custom_session_dir(home: Home, setting: str | None, option: str | None = None) -> Path | None:
+def custom_session_dir(
+    home: Home, environ: Mapping[str, str], setting: str | None, option: str | None = None
+) -> Path | None:
     """Return the session directory of the option, the environment or the setting, if there is one.
 
     A relative path starts from the working folder.
     """
-    custom = option or session_dir_override() or setting
-    return (home.cwd / expand(str(custom))).absolute() if custom else None
+    custom = option or session_dir_override(environ) or setting
+    return (home.cwd / home.expand(str(custom))).absolute() if custom else None
 
 
-def env(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
+def env(name: str, environ: Mapping[str, str]) -> str | None:
     """Return the variable `LUDOLF_<name>`, else `PI_<name>`; None if unset or empty."""
     return environ.get(f"LUDOLF_{name}") or environ.get(f"PI_{name}") or None
 
 
-def env_flag(name: str, environ: Mapping[str, str] = os.environ) -> bool:
+def env_flag(name: str, environ: Mapping[str, str]) -> bool:
     """Return whether the variable is 1, true or yes."""
     return (env(name, environ) or "").strip().lower() in _TRUE
 
 
-def user_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's home directory."""
-    folder = environ.get("HOME") or environ.get("USERPROFILE")
-    return Path(folder) if folder else Path.home()
-
-
-def expand(path: str, environ: Mapping[str, str] = os.environ) -> Path:
+def expand(path: str, environ: Mapping[str, str]) -> Path:
     """Expand a leading ~ to the home directory."""
     if path == "~":
         return user_dir(environ)

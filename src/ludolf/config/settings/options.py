@@ -1,6 +1,7 @@
 """Start options, from the command line or from Python."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ class Options(msgspec.Struct, kw_only=True):
     """Start options; an unset one is taken from the settings, else the default."""
 
     cwd: Path
+    # of this session: its keys, folders, proxies, tools and processes see no other environment
+    environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
     # from Python only: another agent folder, settings without a file, extensions as functions
     agent_dir: Path | None = None
     settings: dict[str, Any] | None = None

@@ -19,7 +19,7 @@ class Resolver:
     A value that is the name of an existing variable means that variable, as in files of early 2026.
     """
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
         self.warnings: list[str] = []
         # Folders that commands in the sandbox can write: key commands do not run programs there.

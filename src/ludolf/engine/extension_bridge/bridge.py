@@ -223,6 +223,9 @@ class ExtensionBridge(Feature):
     def answer_dialog(self, answer: Any) -> None:
         self._host_dialogs.answer(answer)
 
+    def open_dialogs(self) -> tuple[UiRequest, ...]:
+        return self._host_dialogs.waiting()
+
     def disconnect(self) -> None:
         self._host_dialogs.close()
 

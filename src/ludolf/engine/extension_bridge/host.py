@@ -58,7 +58,11 @@ def report_error(
 
 def host_mode(engine: Engine) -> HostMode:
     """Return the mode that extensions see: they know a host with dialogs as `rpc`."""
-    return "rpc" if engine.mode == "acp" else engine.mode
+    match engine.mode:
+        case "acp" | "serve":
+            return "rpc"
+        case mode:
+            return mode
 
 
 def print_notice(notice: UiRequest) -> None:

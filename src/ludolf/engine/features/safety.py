@@ -1,7 +1,7 @@
 """Approvals, sandbox and secret masking, when enabled."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from ludolf.ai.messages import ToolCall
 from ludolf.base import CommandError, ConfigError
 from ludolf.base.project_files import IsHidden
 from ludolf.config.settings.approval_rules import read_approvals
-from ludolf.config.settings.home import expand
 from ludolf.config.settings.safety_settings import SandboxSettings, read_sandbox, read_secrets
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.feature import Feature
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from ludolf.engine.features.secrets import Mask
     from ludolf.engine.host.approvals import Approvals
     from ludolf.protocol.commands import UiAnswer
+    from ludolf.protocol.ui import UiRequest
     from ludolf.tools.sandbox.sandbox import Sandbox
 
 TRUST_WITHDRAWN = (
@@ -152,6 +152,9 @@ class Safety(SharedSafety):
     def answer_dialog(self, answer: "UiAnswer") -> None:
         if self.approvals is not None:
             self.approvals.dialogs.answer(answer)
+
+    def open_dialogs(self) -> "Iterable[UiRequest]":
+        return () if self.approvals is None else self.approvals.dialogs.waiting()
 
     def disconnect(self) -> None:
         self._send = None
@@ -325,7 +328,9 @@ def _guarded(asked: SandboxSettings, workspace: Workspace) -> tuple[Path, ...]:
     home = workspace.home
     own = os.path.realpath(home.project)
     imported = (path for path in sorted(import_folders()) if not path.is_relative_to(own))
-    places = code_places(home, workspace.files, paths=workspace.options.extensions)
+    places = code_places(
+        home, workspace.files, workspace.environ, paths=workspace.options.extensions
+    )
     places = (*places, *imported)
     for place in places:
         for folder in (home.cwd, *_places(asked.write, workspace)):
@@ -353,6 +358,7 @@ def _sandbox(
         network=asked.network,
         home=home.user,
         agent=home.agent,
+        environ=workspace.environ,
         write=_places(asked.write, workspace),
         hide=_places(asked.hide, workspace),
         show=_places(asked.show, workspace),
@@ -366,7 +372,7 @@ def _sandbox(
 
 
 def _places(names: tuple[str, ...], workspace: Workspace) -> tuple[Path, ...]:
-    return tuple(workspace.start / expand(name) for name in names)
+    return tuple(workspace.start / workspace.home.expand(name) for name in names)
 
 
 def _signature(folder: Path) -> frozenset[Any]:

@@ -3,7 +3,6 @@
 They come from credentials, the environment, and files of the folder.
 """
 
-import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
@@ -91,7 +90,7 @@ class Sources:
         for name, value in credentials(self._workspace.options.api_key, self._registry):
             yield Secret(name, value, None)
         yield from (Secret(name, value, None) for value, name in self._sent.items())
-        for name, variable, value in _secret_values(os.environ.items(), variables):
+        for name, variable, value in _secret_values(self._workspace.environ.items(), variables):
             yield Secret(name, value, f"the environment variable {variable}")
         yield from self._of_files(self._workspace.cwd, variables)
 
@@ -128,7 +127,7 @@ class Sources:
             except FileRefused:
                 # Nothing of the file is shown to anybody, so it may lie anywhere.
                 data, is_open = read_bytes(path, within=None), False
-            values.extend(read_values(decode(data or b""), os.environ))
+            values.extend(read_values(decode(data or b""), self._workspace.environ))
         except ConfigError as error:
             self._report(_NOT_READ.format(path=path, problem=error))
         return _File(now, is_open, values)
@@ -140,9 +139,9 @@ class Sources:
 
 
 def credentials(api_key: str | None, registry: ModelRegistry) -> Iterator[tuple[str, str]]:
-    """Yield names and values of the credentials that this process could send."""
+    """Yield names and values of the credentials that this session could send."""
     names = registry.secret_names()
-    yield from ((name, value) for name, value in os.environ.items() if name in names)
+    yield from ((name, value) for name, value in registry.keyring.environ.items() if name in names)
     yield "api_key", api_key or ""
     yield from registry.credentials()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ludolf.base import CommandError, check_path
+from ludolf.base import CommandError, check_path, expand_user
 from ludolf.config.models.selection import as_level
 from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.conversation import Conversation
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 SAVE_AGAIN_SECONDS = 1.0
 
 
-def _folder_at(path: str, cwd: str) -> Path:
-    return Path(os.path.normpath(Path(cwd, os.path.expanduser(check_path(path)))))
+def _folder_at(path: str, cwd: str, home: Path) -> Path:
+    return Path(os.path.normpath(Path(cwd, expand_user(check_path(path), home))))
 
 
 class SessionSwitcher(Component):
@@ -128,7 +128,7 @@ class SessionSwitcher(Component):
         if conversation.session.path is None:
             raise CommandError("open_session requires session persistence (omit --no-session)")
         before = conversation.place
-        target = _folder_at(folder, before.cwd)
+        target = _folder_at(folder, before.cwd, before.home)
         existing = newest(target)
         conversation.place = structs.replace(before, custom=target)
         cancelled = True
@@ -253,7 +253,8 @@ class SessionSwitcher(Component):
         return path.parent if path is not None else None
 
     def _find(self, path: str) -> Path:
-        target = Path(self.conversation.place.cwd, check_path(path)).expanduser()
+        place = self.conversation.place
+        target = Path(place.cwd, expand_user(check_path(path), place.home))
         if os.path.exists(target) and not os.path.isfile(target):
             raise CommandError(f"Session file is not a regular file: {path}")
         return target

@@ -190,12 +190,12 @@ def _names(path: Any, bundles: Bundles) -> tuple[str, ...]:
     documents = bundles.toolset.documents
     if not isinstance(path, str) or (documents is not None and documents.address(path)):
         return ()
-    cwd = bundles.workspace.home.cwd
-    named = resolve(path, cwd)
+    cwd, user = bundles.workspace.home.cwd, bundles.workspace.home.user
+    named = resolve(path, cwd, user)
     if named.is_relative_to(cwd):
         named = Path(os.path.realpath(cwd), named.relative_to(cwd))
     # A reader also takes a file for which the given name is another spelling.
-    found = resolve_existing(path, cwd)
+    found = resolve_existing(path, cwd, user)
     return tuple(dict.fromkeys((str(named), real_path(named), real_path(found))))
 
 

@@ -1,86 +1,25 @@
-"""Tools of the host: the model calls them, the host runs them.
+"""Tools of the host: the model calls them, the host runs them."""
 
-A call waits until the host answers, the run is aborted, the host withdraws what is called, its
-time is up, or the host is gone. Documents of the host are called in the same way.
-"""
-
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from ludolf.agent.questions import AnswerT, Questions, QuestionT
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput
 from ludolf.ai.messages import Part, text_of
-from ludolf.base import CommandError, short_id
-from ludolf.engine.hub import Hub
+from ludolf.base import CommandError
+from ludolf.engine.host.host_link import (
+    HostCall,
+    HostCalls,
+    HostLink,
+    new_call_id,
+    title_of,
+)
 from ludolf.engine.toolset import Toolset
-from ludolf.protocol.host_events import HostToolCall, HostToolCancel, HostUriCancel
+from ludolf.protocol.host_events import HostToolCall, HostToolCancel
 
 FAILED = "Host tool execution failed"
 GONE = "RPC client disconnected before host tool execution completed"
-SOURCE = "host"
-
-
-class HostCall(msgspec.Struct, Generic[QuestionT], frozen=True):
-    """`what` names the call in errors."""
-
-    what: str
-    about: QuestionT
-    timeout_ms: float | None
-
-
-class HostCalls(Questions[HostCall[QuestionT], AnswerT]):
-    """`cancelled` withdraws a call at the host; `gone` is the error after the host has left."""
-
-    def __init__(
-        self, hub: Hub, cancelled: type[HostToolCancel] | type[HostUriCancel], gone: str
-    ) -> None:
-        super().__init__()
-        self._hub = hub
-        self._cancelled = cancelled
-        self._gone = gone
-        self._is_gone = False
-
-    async def run(
-        self, call: HostCall[QuestionT], send: Callable[[str], Awaitable[None]]
-    ) -> AnswerT:
-        """Send the call under an id of its own, and wait for its answer.
-
-        Raises:
-            ToolFailure: the host reported an error, is gone, withdrew the tool or was too slow.
-        """
-        if self._is_gone:
-            raise ToolFailure(self._gone)
-        id = f"host_{short_id()}{short_id()}"
-        limit = None if call.timeout_ms is None else call.timeout_ms / 1000
-        try:
-            return await self.ask(id, call, lambda: send(id), limit)
-        except asyncio.CancelledError:
-            if self._is_gone:
-                raise asyncio.CancelledError(self._gone) from None
-            self._cancel(id)
-            raise asyncio.CancelledError(f"{call.what} was aborted") from None
-        except TimeoutError:
-            self._cancel(id)
-            raise ToolFailure(f"{call.what} gave no result in {limit:g} s") from None
-
-    def withdraw(self, is_withdrawn: Callable[[QuestionT], bool]) -> None:
-        """Fail the calls that can no longer be answered; the host receives a cancellation."""
-        for id, call in self.waiting():
-            if is_withdrawn(call.about):
-                self._cancel(id)
-                self.fail(id, ToolFailure(f"{call.what} was aborted"))
-
-    def _cancel(self, id: str) -> None:
-        self._hub.post(self._cancelled(id=f"host_cancel_{short_id()}", target_id=id))
-
-    def disconnect(self) -> None:
-        """Fail all calls: the host is gone."""
-        self._is_gone = True
-        for id, _ in self.waiting():
-            self.fail(id, ToolFailure(self._gone))
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,10 +37,10 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 class HostTools:
     """The tools of one host. They stay when the session changes."""
 
-    def __init__(self, hub: Hub, toolset: Toolset) -> None:
-        self._hub = hub
+    def __init__(self, link: HostLink, toolset: Toolset) -> None:
+        self._source = link.source
         self._toolset = toolset
-        self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(hub, HostToolCancel, GONE)
+        self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(link, HostToolCancel)
 
     def replace(self, tools: Sequence[Definition]) -> list[str]:
         """Replace the tools of the host, from the next request on.
@@ -115,10 +54,14 @@ class HostTools:
         if len(set(names)) < len(names):
             raise CommandError("RPC host tool names must be unique")
         for name in names:
-            if self._toolset.source_of(name) not in (None, SOURCE):
-                raise CommandError(f'RPC host tool "{name}" conflicts with an existing tool')
+            taken = self._toolset.source_of(name)
+            if taken not in (None, self._source):
+                owner = title_of(taken)
+                other = "an existing tool" if owner is None else f"a tool of {owner}"
+                raise CommandError(f'RPC host tool "{name}" conflicts with {other}')
         hidden = frozenset(tool.name for tool in tools if tool.hidden)
-        self._toolset.provide(SOURCE, [_HostTool(self, tool) for tool in tools], hidden=hidden)
+        made = [_HostTool(self, tool) for tool in tools]
+        self._toolset.provide(self._source, made, hidden=hidden)
         return names
 
     def update(self, id: str, partial: ToolOutput) -> None:
@@ -138,7 +81,20 @@ class HostTools:
 
     def disconnect(self) -> None:
         """Fail all calls: the host is gone."""
-        self._calls.disconnect()
+        self._calls.end(GONE)
+
+    def pause(self) -> None:
+        """Hold calls: the host is away."""
+        self._calls.pause()
+
+    def resume(self) -> None:
+        """Send open calls again: the host is back."""
+        self._calls.resume()
+
+    def remove(self, gone: str) -> None:
+        """Remove the tools; open and later calls fail with this text."""
+        self._toolset.remove_source(self._source)
+        self._calls.end(gone)
 
     async def run(self, tool: Definition, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         """Send a call to the host and wait for its result.
@@ -146,14 +102,11 @@ class HostTools:
         Raises:
             ToolFailure: the host reported an error, is gone, or was too slow.
         """
-
-        async def send(id: str) -> None:
-            await self._hub.emit(
-                HostToolCall(id=id, tool_call_id=ctx.call_id, tool_name=tool.name, arguments=args)
-            )
-
-        call = HostCall(f'Host tool "{tool.name}"', ctx, tool.timeout_ms)
-        return await self._calls.run(call, send)
+        request = HostToolCall(
+            id=new_call_id(), tool_call_id=ctx.call_id, tool_name=tool.name, arguments=args
+        )
+        what = f'Host tool "{tool.name}"'
+        return await self._calls.run(HostCall(what, ctx, tool.timeout_ms, request))
 
 
 class _HostTool(ToolDefaults):

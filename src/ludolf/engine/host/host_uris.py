@@ -12,8 +12,7 @@ import msgspec
 from ludolf.agent.tool import Document, Documents, ToolFailure
 from ludolf.base import CommandError
 from ludolf.engine.feature import Feature
-from ludolf.engine.host.host_tools import HostCall, HostCalls
-from ludolf.engine.hub import Hub
+from ludolf.engine.host.host_link import HostCall, HostCalls, HostLink, new_call_id
 from ludolf.engine.toolset import Toolset
 from ludolf.protocol.host_events import HostUriCancel, HostUriRequest
 
@@ -45,28 +44,23 @@ class HostDocument(msgspec.Struct, frozen=True, kw_only=True):
     immutable: bool | None = None
 
 
-class HostUris(Feature, Documents):
+class HostUris:
     """The schemes of one host. They stay when the session changes."""
 
-    def __init__(self, hub: Hub, toolset: Toolset) -> None:
-        self._hub = hub
-        self._toolset = toolset
-        self._schemes: dict[str, Scheme] = {}
-        self._calls: HostCalls[str, HostDocument] = HostCalls(hub, HostUriCancel, GONE)
+    def __init__(self, link: HostLink, documents: "HostDocuments") -> None:
+        self.title = link.title
+        self._documents = documents
+        self._calls: HostCalls[str, HostDocument] = HostCalls(link, HostUriCancel)
 
     def replace(self, schemes: Sequence[Scheme]) -> list[str]:
         """Take these from now on, and no others; of two with one name the later counts.
 
         Raises:
-            CommandError: a scheme is reserved.
+            CommandError: a scheme is reserved, or belongs to another host.
         """
-        for scheme in schemes:
-            if scheme.name in RESERVED:
-                raise CommandError(f"Host URI scheme is reserved: {scheme.name}://")
-        self._schemes = {scheme.name: scheme for scheme in schemes}
-        self._calls.withdraw(lambda scheme: scheme not in self._schemes)
-        self._toolset.documents = self
-        return list(self._schemes)
+        names = self._documents.replace(self, schemes)
+        self._calls.withdraw(lambda scheme: scheme not in names)
+        return names
 
     def result(self, id: str, found: HostDocument) -> None:
         """Finish a request."""
@@ -80,11 +74,82 @@ class HostUris(Feature, Documents):
 
     def disconnect(self) -> None:
         """Fail all requests: the host is gone."""
-        self._calls.disconnect()
+        self._calls.end(GONE)
+
+    def pause(self) -> None:
+        """Hold requests: the host is away."""
+        self._calls.pause()
+
+    def resume(self) -> None:
+        """Send open requests again: the host is back."""
+        self._calls.resume()
+
+    def remove(self, gone: str) -> None:
+        """Remove the schemes; open and later requests fail with this text."""
+        self._calls.end(gone)
+        self._documents.replace(self, ())
+
+    async def request(
+        self,
+        scheme: Scheme,
+        operation: Literal["read", "write"],
+        address: str,
+        content: str | None = None,
+    ) -> HostDocument:
+        """Ask the host to read or write a document.
+
+        Raises:
+            ToolFailure: it failed; the text is for the model.
+        """
+        asked = HostUriRequest(id=new_call_id(), operation=operation, url=address, content=content)
+        what = f"Host URI {operation} for {address}"
+        return await self._calls.run(HostCall(what, scheme.name, scheme.timeout_ms, asked))
+
+
+class HostDocuments(Feature, Documents):
+    """The documents of all hosts of an engine; each scheme belongs to one host."""
+
+    def __init__(self, toolset: Toolset) -> None:
+        self._toolset = toolset
+        self._hosts: list[HostUris] = []
+        self._schemes: dict[str, tuple[Scheme, HostUris]] = {}
+
+    def of(self, link: HostLink) -> HostUris:
+        """Return the documents of another host; it has none yet."""
+        host = HostUris(link, self)
+        self._hosts.append(host)
+        return host
+
+    def forget(self, host: HostUris) -> None:
+        """Remove a host."""
+        self._hosts.remove(host)
+
+    def replace(self, host: HostUris, schemes: Sequence[Scheme]) -> list[str]:
+        """Replace the schemes of a host; returns their names.
+
+        Raises:
+            CommandError: a scheme is reserved, or belongs to another host.
+        """
+        others = {name: each for name, each in self._schemes.items() if each[1] is not host}
+        for scheme in schemes:
+            if scheme.name in RESERVED:
+                raise CommandError(f"Host URI scheme is reserved: {scheme.name}://")
+            if scheme.name in others:
+                owner = others[scheme.name][1].title
+                raise CommandError(f"Host URI scheme belongs to {owner}: {scheme.name}://")
+        own = {scheme.name: (scheme, host) for scheme in schemes}
+        self._schemes = {**others, **own}
+        self._toolset.documents = self
+        return list(own)
+
+    def disconnect(self) -> None:
+        for host in self._hosts:
+            host.disconnect()
 
     def prompt_sections(self, tools: Iterable[str]) -> dict[str, str]:
         names = tuple(tools)
-        lines = [line for scheme in self._schemes.values() if (line := _line(scheme, names))]
+        schemes = (scheme for scheme, _ in self._schemes.values())
+        lines = [line for scheme in schemes if (line := _line(scheme, names))]
         return {SECTION: "\n".join((_INTRO, *lines))} if lines else {}
 
     # ------------------------------------------------------------ as documents
@@ -95,13 +160,13 @@ class HostUris(Feature, Documents):
         return None if found is None or found[2].lower() in RESERVED else found[1]
 
     def check_writable(self, address: str) -> None:
-        scheme = self._scheme(address)
+        scheme, _ = self._find(address)
         if not scheme.writable:
             raise ToolFailure(f"{scheme.name}:// documents can only be read: {address}")
 
     async def read(self, address: str) -> Document:
-        scheme = self._scheme(address)
-        found = await self._ask(scheme, "read", address)
+        scheme, host = self._find(address)
+        found = await host.request(scheme, "read", address)
         return Document(
             content=found.content,
             content_type=found.content_type,
@@ -111,33 +176,18 @@ class HostUris(Feature, Documents):
 
     async def write(self, address: str, content: str) -> None:
         self.check_writable(address)
-        scheme = self._scheme(address)
-        await self._ask(scheme, "write", address, content)
+        scheme, host = self._find(address)
+        await host.request(scheme, "write", address, content)
 
     # ------------------------------------------------------------ private
 
-    def _scheme(self, address: str) -> Scheme:
+    def _find(self, address: str) -> tuple[Scheme, HostUris]:
         name = address.partition("://")[0].lower()
-        scheme = self._schemes.get(name)
-        if scheme is None:
+        found = self._schemes.get(name)
+        if found is None:
             known = ", ".join(f"{name}://" for name in self._schemes) or "none"
             raise ToolFailure(f"No documents at {name}:// addresses: {address}. Known: {known}.")
-        return scheme
-
-    async def _ask(
-        self,
-        scheme: Scheme,
-        operation: Literal["read", "write"],
-        address: str,
-        content: str | None = None,
-    ) -> HostDocument:
-        async def send(id: str) -> None:
-            await self._hub.emit(
-                HostUriRequest(id=id, operation=operation, url=address, content=content)
-            )
-
-        what = f"Host URI {operation} for {address}"
-        return await self._calls.run(HostCall(what, scheme.name, scheme.timeout_ms), send)
+        return found
 
 
 def _line(scheme: Scheme, tools: Collection[str]) -> str | None:

@@ -1,6 +1,7 @@
 """Logins over the protocol: keys from the host, and identity servers that its user visits."""
 
 import asyncio
+from collections.abc import Iterator
 
 from ludolf.agent.questions import AnswerClock
 from ludolf.agent.scope import Aborted, Scope
@@ -113,6 +114,10 @@ class Logins(Feature):
         for asker in self._running.values():
             asker.dialogs.answer(answer)
 
+    def open_dialogs(self) -> Iterator[UiRequest]:
+        for asker in self._running.values():
+            yield from asker.dialogs.waiting()
+
     def disconnect(self) -> None:
         self._work.abort_open()
 
@@ -133,7 +138,9 @@ class Logins(Feature):
             key = await asker.paste(f"API key for {name}:", None)
             await self.with_key(provider, key)
             return
-        credential = await log_in(flow, way, asker, domain=domain, host=callback_host())
+        environ = registry.keyring.environ
+        host = callback_host(environ)
+        credential = await log_in(flow, way, asker, environ, domain=domain, host=host)
         await asyncio.to_thread(registry.keyring.store_login, provider, credential)
 
 

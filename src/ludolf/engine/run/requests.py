@@ -78,7 +78,8 @@ class Requests(Component):
         super().__init__(bundles)
         self.renew = renew
         self._image_block = ImageBlock()
-        self._cache: CacheRetention = "long" if env("CACHE_RETENTION") == "long" else "short"
+        retention = env("CACHE_RETENTION", self.workspace.environ)
+        self._cache: CacheRetention = "long" if retention == "long" else "short"
 
     async def empty(self, model: Model | None = None) -> Request:
         """Return an empty request; waits until a login is renewed or a key command has run.
@@ -114,6 +115,7 @@ class Requests(Component):
             max_wait=settings.retry.provider.max_retry_delay_ms / 1000,
             patience=settings.patience,
             cwd=str(self.workspace.cwd),
+            environ=self.workspace.environ,
         )
 
     async def next(self) -> Request:

@@ -229,6 +229,7 @@ class TurnIO(AgentIO):
             walls=self._features.walls(cwd),
             files=self._runner.toolset.files,
             terminals=self._runner.toolset.terminals,
+            home=self._runner.workspace.home.user,
             agent_folder=self._runner.workspace.home.agent,
         )
 

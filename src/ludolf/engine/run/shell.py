@@ -73,6 +73,11 @@ class Shell(Component):
             for feature in self.features.hooks["after_command"]:
                 feature.after_command()
 
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a command runs."""
+        return self._commands.is_open
+
     def abort(self) -> None:
         """Kill every command; each is answered as cancelled."""
         self._commands.abort_open()

@@ -32,7 +32,7 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
     `tells_titles`: requests to set a window title are passed on where a family drops them.
     `place_of`: the number of the line of an entry in the session file, from 0.
-    `cwd`: the folder that relative paths of tools start from.
+    `cwd`: the folder that relative paths of tools start from; `home`: what `~` stands for.
     """
 
     version: str
@@ -40,6 +40,7 @@ class ServerInfo(msgspec.Struct, frozen=True):
     tells_titles: bool = False
     place_of: Callable[[str], int] = _nowhere
     cwd: Callable[[], str] = str
+    home: str = "~"
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):

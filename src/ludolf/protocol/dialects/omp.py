@@ -143,7 +143,7 @@ class Omp(Pi):
     def greeting(self, info: ServerInfo) -> Frame | None:
         self._tells_titles = info.tells_titles
         self.replies.commands = info.commands
-        self.messages.cwd = info.cwd
+        self.messages.cwd, self.messages.home = info.cwd, info.home
         return line(self.ready(info)) + self.replies.commands_update()
 
     def ready(self, info: ServerInfo) -> dict[str, Any]:

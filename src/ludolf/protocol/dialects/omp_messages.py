@@ -54,6 +54,7 @@ class OmpMessages:
         self._asked = perf_counter()
         self._first: float | None = None
         self.cwd: Callable[[], str] = str
+        self.home = "~"
         self._calls: dict[str, JsonObject] = {}
         # The place of every call among those that have ended.
         self._ended: dict[str, int] = {}
@@ -125,7 +126,7 @@ class OmpMessages:
         began = self._calls.pop(event.tool_call_id, None)
         if began is None:
             return None
-        noted = details_of(event, began["args"], self.cwd())
+        noted = details_of(event, began["args"], self.cwd(), self.home)
         if "timeoutSeconds" in noted:
             noted["wallTimeMs"] = _since(began["at"], perf_counter())
         if noted:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.events import ToolEnd
 from ludolf.ai.messages import Text
+from ludolf.base import expand_user
 from ludolf.base.visible import escape_hidden
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _NOTICE = re.compile(
 _REFUSED = re.compile(r'Validation failed for tool "|Tool \S+ not found\Z')
 
 
-def details_of(event: ToolEnd, args: JsonObject, cwd: str) -> JsonObject:
+def details_of(event: ToolEnd, args: JsonObject, cwd: str, home: str) -> JsonObject:
     """Return the details of a finished call of a tool that this family has too."""
     path = args.get("path")
     if event.tool_name == "bash":
@@ -32,8 +33,8 @@ def details_of(event: ToolEnd, args: JsonObject, cwd: str) -> JsonObject:
     if event.is_error or not isinstance(path, str):
         return {}
     if event.tool_name == "write" and "://" not in path:
-        return {"resolvedPath": _place(path, cwd)}
-    return _read(event, args, cwd) if event.tool_name == "read" else {}
+        return {"resolvedPath": _place(path, cwd, home)}
+    return _read(event, args, cwd, home) if event.tool_name == "read" else {}
 
 
 def progress_of(event: ToolEnd, args: JsonObject, details: JsonObject) -> JsonObject | None:
@@ -124,12 +125,12 @@ def _cut(details: JsonObject) -> JsonObject:
     return {**range_, "artifactId": artifact_id(path)} if isinstance(path, str) else range_
 
 
-def _read(event: ToolEnd, args: JsonObject, cwd: str) -> JsonObject:
+def _read(event: ToolEnd, args: JsonObject, cwd: str, home: str) -> JsonObject:
     shown = _lines(event, args)
     if "://" in args["path"]:
         source = {"type": "internal", "value": args["path"]}
         return {**shown, "meta": {"source": source}}
-    place = _place(args["path"], cwd)
+    place = _place(args["path"], cwd, home)
     source = {"type": "path", "value": place}
     return {**shown, "fileSize": _size(place), "meta": {"source": source}}
 
@@ -157,8 +158,8 @@ def _shown(text: str) -> str:
     return _NOTICE.sub("", text).removesuffix("\n")
 
 
-def _place(path: str, cwd: str) -> str:
-    return os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))
+def _place(path: str, cwd: str, home: str) -> str:
+    return os.path.normpath(os.path.join(cwd, expand_user(path, home)))
 
 
 def _size(path: str) -> int:

@@ -25,7 +25,7 @@ async def extension_ui_response(call: Call) -> Result:
 @handles
 async def set_host_tools(call: Call) -> Result:
     tools = [_definition(index, item) for index, item in enumerate(call.command.tools)]
-    return ReplyData({"toolNames": call.engine.host_tools.replace(tools)})
+    return ReplyData({"toolNames": call.host.tools.replace(tools)})
 
 
 def _definition(index: int, item: Any) -> Definition:
@@ -56,7 +56,7 @@ async def host_tool_update(call: Call) -> Result:
     command: HostToolUpdate = call.command
     content = _content(call, command.id, command.partial_result)
     details = command.partial_result.get("details")
-    call.engine.host_tools.update(_checked_id(call, command.id), output(content, details))
+    call.host.tools.update(_checked_id(call, command.id), output(content, details))
     return Silence()
 
 
@@ -65,7 +65,7 @@ async def host_tool_result(call: Call) -> Result:
     command: HostToolResult = call.command
     result = command.result
     content = _content(call, command.id, result)
-    call.engine.host_tools.result(
+    call.host.tools.result(
         _checked_id(call, command.id),
         output(content, result.get("details")),
         failed=command.is_error is True,
@@ -102,7 +102,7 @@ def _block(call: Call, block: Any) -> Part:
 @handles
 async def set_host_uri_schemes(call: Call) -> Result:
     schemes = [_scheme(item) for item in call.command.schemes]
-    names = call.engine.host_uris.replace(schemes)
+    names = call.host.documents.replace(schemes)
     call.engine.resources.invalidate_prompt()
     return ReplyData({"schemes": names})
 
@@ -133,10 +133,10 @@ async def host_uri_result(call: Call) -> Result:
     fields = {"error": command.error, "content": command.content, "type": command.content_type}
     if command.is_error is True:
         error = _text(fields, "error") or _text(fields, "content")
-        call.engine.host_uris.failed(command.id, error)
+        call.host.documents.failed(command.id, error)
         return Silence()
     notes = command.notes if isinstance(command.notes, list) else ()
-    call.engine.host_uris.result(
+    call.host.documents.result(
         command.id,
         HostDocument(
             content=_text(fields, "content"),

@@ -90,7 +90,7 @@ class Bubblewrap:
         return path
 
     def _hidden(self, policy: Policy) -> Iterator[str]:
-        sockets = (*map(Path, places.CONTROL_SOCKETS), *agent_sockets())
+        sockets = (*map(Path, places.CONTROL_SOCKETS), *agent_sockets(policy.ground.environ))
         for path in (*policy.hidden, *(path for path in sockets if path.is_socket())):
             if not self._is_seen(path, policy):
                 continue

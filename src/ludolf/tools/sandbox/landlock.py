@@ -12,7 +12,14 @@ from ludolf.tools.sandbox import launcher
 from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.file_access import Tmp
 from ludolf.tools.sandbox.links import follow
-from ludolf.tools.sandbox.policy import Argv, Enclosed, Policy, agent_sockets, program_places
+from ludolf.tools.sandbox.policy import (
+    Argv,
+    Enclosed,
+    Ground,
+    Policy,
+    agent_sockets,
+    program_places,
+)
 
 
 class Landlock:
@@ -57,7 +64,7 @@ def lacking(policy: Policy) -> str | None:
     if not policy.ground.network:
         supported = launcher.can_cut_network()
         return None if supported else f"Landlock cannot cut the network on {os.uname().machine}"
-    open_one = next(_control_sockets(policy.ground.home), None)
+    open_one = next(_control_sockets(policy.ground), None)
     if open_one:
         return f"Landlock cannot keep commands from {open_one}; cut the network, or remove it"
     return None
@@ -71,10 +78,13 @@ def _run(policy: Policy) -> Iterator[Path]:
         yield from (each for each in (followed.path, *followed.links) if policy.is_writable(each))
 
 
-def _control_sockets(home: Path) -> Iterator[str]:
-    own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+def _control_sockets(ground: Ground) -> Iterator[str]:
+    own = ground.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     users = [os.path.join(own, name) for name in places.USER_SOCKETS]
-    others = (str(home / ".docker/run/docker.sock"), *map(str, agent_sockets()))
+    others = (
+        str(ground.home / ".docker/run/docker.sock"),
+        *map(str, agent_sockets(ground.environ)),
+    )
     displays = map(str, Path(places.X_SOCKETS).glob("X*"))
     for path in (*places.CONTROL_SOCKETS, *users, *others, *displays):
         try:

@@ -3,7 +3,7 @@
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +20,7 @@ Enclosed = tuple[Argv, Path, dict[str, str]]
 class Ground(msgspec.Struct, frozen=True, kw_only=True):
     """Rules for every working folder of a session.
 
+    `environ` names sockets of the user that commands must not reach and the folders of programs,
     `write` are additional writable folders, `hide` and `show` change the list of hidden paths,
     `guarded` are files from which the program itself runs code, `linked` is code that links in
     protected folders lead to.
@@ -29,6 +30,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     network: bool
     home: Path
     agent: Path
+    environ: Mapping[str, str]
     write: tuple[Path, ...] = ()
     hide: tuple[Path, ...] = ()
     show: tuple[Path, ...] = ()
@@ -115,10 +117,10 @@ def program_places() -> tuple[Path, ...]:
     return (package, Path(sys.prefix), Path(sys.base_prefix), Path(os.__file__).parent)
 
 
-def agent_sockets() -> tuple[Path, ...]:
+def agent_sockets(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return sockets of signing agents and terminal multiplexers of the user."""
-    named = (os.environ.get("SSH_AUTH_SOCK"), os.environ.get("TMUX", "").partition(",")[0])
-    folder = Path(os.environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
+    named = (environ.get("SSH_AUTH_SOCK"), environ.get("TMUX", "").partition(",")[0])
+    folder = Path(environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
     try:
         terminals = tuple(folder.iterdir())
     except OSError:

@@ -154,7 +154,8 @@ class Sandbox:
 
     def _bubblewrap(self, policy: Policy) -> Bubblewrap | str:
         closed = (policy.cwd, *policy.writable)
-        program = find_program("bwrap", closed) if sys.platform.startswith("linux") else None
+        path, on_linux = policy.ground.environ.get("PATH", ""), sys.platform.startswith("linux")
+        program = find_program("bwrap", path, closed) if on_linux else None
         if program is None:
             return "bubblewrap (bwrap) is not installed"
         # Let it raise: another kind of sandbox would protect even less.
@@ -217,7 +218,7 @@ def disproof(means: Means, policy: Policy) -> str | None:
     outside = ground.agent if ground.agent.is_dir() else ground.home
     target = outside / f".sandbox-proof-{os.urandom(6).hex()}"
     command = ("/bin/sh", "-c", _PROOF, "sh", str(target), *places.KERNEL_SETTINGS)
-    argv, cwd, env = enclosed(means, policy, command, policy.folder, os.environ)
+    argv, cwd, env = enclosed(means, policy, command, policy.folder, ground.environ)
     try:
         done = subprocess.run(
             argv,

@@ -5,7 +5,6 @@ chain of botocore: a profile, single sign-on, a web identity, the role of a cont
 """
 
 import asyncio
-import os
 import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,9 @@ from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.proxy import proxies, setting_in_use
 from ludolf.ai.http.transport import Seal
 from ludolf.ai.provider import Request
+from ludolf.ai.providers.cloud_tokens import is_of_process
 from ludolf.ai.providers.gateways import base_url
+from ludolf.base import expand_user, user_dir
 
 _DEFAULT_REGION = "us-east-1"
 _ARN_REGION = re.compile(r"arn:aws[\w-]*:bedrock:([a-z0-9-]+):")
@@ -27,7 +28,17 @@ _HOST = re.compile(
     r"(?P<own>.+\.)?bedrock-runtime(?:-fips)?\.(?P<region>[a-z0-9-]+)"
     r"\.(?P<vpce>vpce\.)?amazonaws\.com(?:\.cn)?"
 )
-_FILES = {"config_file": "AWS_CONFIG_FILE", "credentials_file": "AWS_SHARED_CREDENTIALS_FILE"}
+_FILES = {
+    "config_file": ("AWS_CONFIG_FILE", ".aws/config"),
+    "credentials_file": ("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"),
+}
+# The profile has no variable.
+_NO_PROFILE = {"profile": (None, None, None, None)}
+# Providers of botocore that read the environment of the process.
+_BY_ENVIRONMENT = (
+    *("env", "assume-role-with-web-identity", "container-role"),
+    *("ec2-credentials-file", "boto-config"),
+)
 _NEEDS = (
     "Signing requests to AWS needs botocore: pip install 'ludolf[bedrock]'. "
     "A token in AWS_BEARER_TOKEN_BEDROCK needs no library."
@@ -39,8 +50,8 @@ _NO_CREDENTIALS = (
 
 
 def variables_of(request: Request) -> Mapping[str, str]:
-    """Return the environment of a request: the process environment, overridden by auth.json."""
-    return ChainMap(dict(request.access.environment), os.environ)
+    """Return the environment of a request: that of the session, overridden by auth.json."""
+    return ChainMap(dict(request.access.environment), dict(request.environ))
 
 
 def address(request: Request, region: str) -> str:
@@ -81,6 +92,8 @@ class _Query(msgspec.Struct, frozen=True):
     keys: tuple[str, str, str | None] | None
     files: tuple[tuple[str, str], ...]
     named: str | None
+    # The environment of the process is that of the session: botocore may search it.
+    by_process: bool
 
 
 class _Source(msgspec.Struct, frozen=True):
@@ -110,7 +123,7 @@ class Identity:
             bearer = {"authorization": f"Bearer {token}"}
             return Proof(lambda url, headers, body: {**headers, **bearer}, region)
         query = _query(request, variables)
-        source, frozen = await asyncio.to_thread(self._freeze, query)
+        source, frozen = await asyncio.to_thread(self._freeze, query, request.environ)
         region = region_of(request, source.region)
         return Proof(lambda url, headers, body: signed(frozen, region, url, headers, body), region)
 
@@ -118,15 +131,16 @@ class Identity:
         """Drop credentials that were refused, so that the next request loads them again."""
         self._cached = None
 
-    def _freeze(self, query: _Query) -> tuple[_Source, Any]:
+    def _freeze(self, query: _Query, environ: Mapping[str, str]) -> tuple[_Source, Any]:
         with _explained():
             entry = self._cached
             if entry is None or entry[0] != query:
-                entry = self._cached = (query, _find(query))
+                entry = self._cached = (query, _find(query, environ))
             return entry[1], entry[1].credentials.get_frozen_credentials()
 
 
 def _query(request: Request, variables: Mapping[str, str]) -> _Query:
+    by_process = is_of_process(request.environ)
     overrides = request.access.environment
     key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
     keys = (key, secret, variables.get("AWS_SESSION_TOKEN") or None) if key and secret else None
@@ -134,23 +148,47 @@ def _query(request: Request, variables: Mapping[str, str]) -> _Query:
     return _Query(
         profile=profile,
         keys=None if profile else keys,
-        files=tuple((name, overrides[var]) for name, var in _FILES.items() if var in overrides),
+        files=tuple(_files(request, variables)),
         named=profile or variables.get("AWS_PROFILE") or None,
+        by_process=by_process,
     )
 
 
-def _find(query: _Query) -> _Source:
+def _files(request: Request, variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the files that botocore does not find in the environment of the process."""
+    by_process, home = is_of_process(request.environ), user_dir(request.environ)
+    stated = request.access.environment if by_process else variables
+    for setting, (variable, default) in _FILES.items():
+        if variable in stated:
+            yield setting, expand_user(stated[variable], home)
+        elif not by_process:
+            yield setting, str(home / default)
+
+
+def _ignore_process(session: Any) -> None:
+    """Keep botocore from credentials of the process."""
+    chain = session.get_component("credential_provider")
+    for name in _BY_ENVIRONMENT:
+        chain.remove(name)
+
+
+def _find(query: _Query, environ: Mapping[str, str]) -> _Source:
     from botocore.config import Config  # type: ignore[import-untyped]  # it has none
     from botocore.credentials import Credentials  # type: ignore[import-untyped]  # it has none
     from botocore.session import Session  # type: ignore[import-untyped]  # it has none
 
     if query.keys is not None:
         return _Source(Credentials(*query.keys), None)
-    session = Session(profile=query.profile)
+    if query.by_process:
+        session = Session(profile=query.profile)
+    else:
+        session = Session(profile=query.named, session_vars=_NO_PROFILE)
     for name, path in query.files:
         session.set_config_variable(name, path)
-    if setting_in_use():
-        session.set_default_client_config(Config(proxies=proxies()))
+    if setting_in_use() or not query.by_process:
+        session.set_default_client_config(Config(proxies=proxies(environ)))
+    if not query.by_process:
+        _ignore_process(session)
     credentials = session.get_credentials()
     if credentials is None:
         raise ProviderError(_NO_CREDENTIALS, kind="auth")

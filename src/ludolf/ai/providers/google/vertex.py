@@ -1,7 +1,8 @@
 """Google's models on Vertex AI (`google-vertex`): addresses by project, identity tokens."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -10,10 +11,10 @@ from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.proxy import proxies, proxy_for
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.cloud_tokens import Token, TokenCache, keep_quiet
+from ludolf.ai.providers.cloud_tokens import Token, TokenCache, is_of_process, keep_quiet
 from ludolf.ai.providers.gateways import base_url, variable
 from ludolf.ai.providers.google.provider import STREAM, Google, headers_for
-from ludolf.base import loads
+from ludolf.base import loads, user_dir
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _ANYWHERE = "https://aiplatform.googleapis.com"
@@ -43,7 +44,7 @@ class Vertex(Google):
         if request.access.key or request.access.by_header:
             return url, headers_for(request)
         file = variable(request, _FILE)
-        token = await self._tokens.get(file, lambda: fetch_token(file))
+        token = await self._tokens.get(file, lambda: fetch_token(file, request.environ))
         return url, headers_for(request, {"Authorization": f"Bearer {token}"})
 
 
@@ -108,7 +109,7 @@ def _model_path(name: str) -> str:
 # ---------------------------------------------------------------- application default credentials
 
 
-def fetch_token(file: str) -> Token:
+def fetch_token(file: str, environ: Mapping[str, str]) -> Token:
     """Return a new token of the credentials in `file`, or of the machine's; blocks.
 
     Raises:
@@ -123,8 +124,8 @@ def fetch_token(file: str) -> Token:
         ) from error
     keep_quiet("google")
     try:
-        credentials = _credentials(file)
-        credentials.refresh(_web)
+        credentials = _credentials(file, environ)
+        credentials.refresh(partial(_web, environ))
     except TransportError as error:
         raise ProviderError(f"Connection error: Google login: {error}", kind="network") from error
     except (GoogleAuthError, OSError, ValueError) as error:
@@ -141,7 +142,7 @@ class Credentials(Protocol):
     def refresh(self, request: Callable[..., "TokenResponse"]) -> None: ...
 
 
-def _credentials(file: str) -> Credentials:
+def _credentials(file: str, environ: Mapping[str, str]) -> Credentials:
     import google.auth
     from google.oauth2 import credentials, service_account
 
@@ -150,13 +151,20 @@ def _credentials(file: str) -> Credentials:
         "service_account": service_account.Credentials.from_service_account_file,
         "authorized_user": credentials.Credentials.from_authorized_user_file,
     }
-    if not file or file == os.environ.get(_FILE):
+    if is_of_process(environ) and file in ("", environ.get(_FILE)):
         return find(scopes=SCOPES)[0]
+    file = file or _gcloud_file(environ)
     kind = _kind_of(file)
     if kind not in readers:
         # Other kinds run programs or call servers; google-auth accepts them only from there.
         raise ValueError(f"{file} holds {kind or 'no account'}: set {_FILE} for the whole process")
     return readers[kind](file, scopes=SCOPES)
+
+
+def _gcloud_file(environ: Mapping[str, str]) -> str:
+    """Return the file that `gcloud auth application-default login` writes."""
+    folder = environ.get("CLOUDSDK_CONFIG") or user_dir(environ) / ".config" / "gcloud"
+    return os.path.join(folder, "application_default_credentials.json")
 
 
 def _kind_of(file: str) -> str:
@@ -181,7 +189,12 @@ class TokenResponse(msgspec.Struct, frozen=True):
 
 
 def _web(
-    url: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any
+    environ: Mapping[str, str],
+    url: str,
+    method: str = "GET",
+    body: Any = None,
+    headers: Any = None,
+    **_: Any,
 ) -> TokenResponse:
     """HTTP client for google-auth, which includes none."""
     from urllib.error import HTTPError
@@ -193,7 +206,7 @@ def _web(
     failed: Callable[..., Exception] = exceptions.TransportError
     data = body.encode() if isinstance(body, str) else body
     web_request = Asked(url, data=data, headers=dict(headers or {}), method=method)
-    way = ProxyHandler(proxies() if proxy_for(url) is not None else {})
+    way = ProxyHandler(proxies(environ) if proxy_for(url, environ) is not None else {})
     try:
         with build_opener(way).open(web_request, timeout=_WEB_SECONDS) as reply:
             return TokenResponse(reply.status, reply.headers, reply.read())

@@ -1,11 +1,12 @@
 """OpenAI's models on Azure (`azure-openai-responses`): addresses, deployments, identities."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.cloud_tokens import Token, TokenCache, keep_quiet
+from ludolf.ai.providers.cloud_tokens import Token, TokenCache, is_of_process, keep_quiet
 from ludolf.ai.providers.gateways import base_url, variable
 from ludolf.ai.providers.openai.compat import Compat
 from ludolf.ai.providers.openai.responses import OpenAIResponses, options_of
@@ -59,7 +60,7 @@ class AzureResponses(OpenAIResponses):
         if request.access.by_header or not any(values[:-1]):
             return {}
         variables = dict(zip(_IDENTITY, values, strict=True))
-        token = await self._tokens.get(values, lambda: fetch_token(variables))
+        token = await self._tokens.get(values, lambda: fetch_token(variables, request.environ))
         return {"Authorization": f"Bearer {token}"}
 
 
@@ -117,7 +118,7 @@ def deployment(request: Request) -> str:
 # ---------------------------------------------------------------- Entra ID
 
 
-def fetch_token(named: dict[str, str]) -> Token:
+def fetch_token(named: dict[str, str], environ: Mapping[str, str]) -> Token:
     """Return a new token of the identity in these variables; blocks.
 
     Raises:
@@ -129,7 +130,7 @@ def fetch_token(named: dict[str, str]) -> Token:
         raise _missing() from error
     keep_quiet("azure")
     try:
-        with credential_for(named) as credential:
+        with credential_for(named, environ) as credential:
             token = credential.get_token(SCOPE)
     except ClientAuthenticationError as error:
         raise ProviderError(f"Entra ID gave no token: {error.message}", kind="auth") from error
@@ -140,7 +141,7 @@ def fetch_token(named: dict[str, str]) -> Token:
     return Token(token.token, float(token.expires_on))
 
 
-def credential_for(named: dict[str, str]) -> "Credential":
+def credential_for(named: dict[str, str], environ: Mapping[str, str]) -> "Credential":
     """Return the credential of these variables; without any, the machine's default.
 
     Raises:
@@ -164,8 +165,13 @@ def credential_for(named: dict[str, str]) -> "Credential":
         return WorkloadIdentityCredential(
             tenant_id=tenant, client_id=client, token_file_path=file, authority=authority
         )
+    is_foreign = not is_of_process(environ)
     return DefaultAzureCredential(
-        authority=authority, managed_identity_client_id=client or None, process_timeout=10
+        authority=authority,
+        managed_identity_client_id=client or None,
+        process_timeout=10,
+        exclude_environment_credential=is_foreign,
+        exclude_workload_identity_credential=is_foreign,
     )
 
 

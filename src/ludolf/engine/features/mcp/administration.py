@@ -22,6 +22,7 @@ from ludolf.protocol.results import (
     McpToolExposure,
     McpToolStatus,
 )
+from ludolf.protocol.ui import UiRequest
 
 UNKNOWN = 'Unknown MCP server: "{name}". Servers: {names}.'
 
@@ -126,6 +127,10 @@ class ServerAdministration(Component):
 
     def answer_dialog(self, answer: UiAnswer) -> None:
         self._logins.answer_dialog(answer)
+
+    def open_dialogs(self) -> tuple[UiRequest, ...]:
+        """Return the dialogs of a running login that have no answer yet."""
+        return self._logins.open_dialogs()
 
     def abort(self) -> None:
         """Cancel a running login."""

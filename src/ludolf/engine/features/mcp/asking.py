@@ -207,6 +207,10 @@ class ServerQuestions:
     def answer_dialog(self, answer: UiAnswer) -> None:
         self._dialogs.host.answer(answer)
 
+    def open_dialogs(self) -> tuple[UiRequest, ...]:
+        """Return the dialogs that have no answer yet."""
+        return self._dialogs.host.waiting()
+
     def abort(self) -> None:
         """End all open requests of servers and close their dialogs."""
         for scope in self._work.values():

@@ -1,7 +1,7 @@
 """MCP servers as a feature of an engine. The client is imported when the files are first read."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ludolf.engine.features.mcp.prompts import McpPrompts
     from ludolf.engine.features.mcp.server_set import ServerSet
     from ludolf.protocol.commands import UiAnswer
+    from ludolf.protocol.ui import UiRequest
 
 # What the first prompt needs.
 _CLIENT = (
@@ -126,6 +127,12 @@ class McpFeature(SharedMcp):
             self.questions.answer_dialog(answer)
         if "administration" in vars(self):
             self.administration.answer_dialog(answer)
+
+    def open_dialogs(self) -> "Iterator[UiRequest]":
+        if "questions" in vars(self):
+            yield from self.questions.open_dialogs()
+        if "administration" in vars(self):
+            yield from self.administration.open_dialogs()
 
     def disconnect(self) -> None:
         self._send = None

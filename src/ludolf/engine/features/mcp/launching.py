@@ -1,7 +1,6 @@
 """Turn an entry into the address, environment and tokens of a server."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -25,14 +24,14 @@ class Launcher(Component):
 
     def key(self, entry: McpEntry, cwd: Path) -> str:
         """Return what identifies a server: equal keys mean one process. No command is run."""
-        return server_cache_key(entry, os.environ, cwd)
+        return server_cache_key(entry, self.workspace.environ, cwd)
 
     def launching(self, entry: McpEntry, cwd: Path) -> Callable[[], Awaitable[ServerLaunch]]:
         """Return the function that prepares one start of the server."""
 
         async def launch() -> ServerLaunch:
             try:
-                resolved = await asyncio.to_thread(resolve_entry, entry, os.environ)
+                resolved = await asyncio.to_thread(resolve_entry, entry, self.workspace.environ)
             except ConfigError as error:
                 reason = str(error).removeprefix(f'server "{entry.name}": ')
                 raise McpError(reason) from error
@@ -47,7 +46,7 @@ class Launcher(Component):
 
         entry = resolved.entry
         return ServerLaunch(
-            address=HttpServer(url=url, headers=resolved.headers),
+            address=HttpServer(url=url, headers=resolved.headers, environ=self.workspace.environ),
             tokens=tokens_for(self.bundles, resolved),
             protocol=entry.protocol,
         )
@@ -55,7 +54,7 @@ class Launcher(Component):
     def _over_stdio(self, resolved: ResolvedEntry, cwd: Path) -> ServerLaunch:
         entry = resolved.entry
         secrets = self.models.registry.secret_names()
-        env, withheld = server_environment(resolved, os.environ, secrets)
+        env, withheld = server_environment(resolved, self.workspace.environ, secrets)
         argv, folder = (resolved.command or "", *resolved.args), resolved.folder(cwd)
         walls = self.features.walls(cwd)
         if walls is not None and (entry.source == "project" or entry.sandbox):

@@ -1,6 +1,6 @@
 """Logins of MCP servers: tokens for connections, and the flow with the host's user."""
 
-import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from ludolf.mcp.oauth import OAuthSettings, read_oauth_settings
 from ludolf.mcp.tokens import StoredTokens
 from ludolf.mcp.wire import HttpServer, McpError, Tokens
 from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest
 
 NOT_HTTP = 'The MCP server "{name}" is a program on this machine; only HTTP servers have logins.'
 
@@ -61,7 +62,8 @@ def tokens_for(bundles: Bundles, resolved: ResolvedEntry) -> Tokens | None:
     if any(name.lower() == "authorization" for name in resolved.headers):
         return None
     url = resolved.url or ""
-    return StoredTokens(url, _store(bundles, entry.name, url), _settings(resolved))
+    store, environ = _store(bundles, entry.name, url), bundles.workspace.environ
+    return StoredTokens(url, store, _settings(resolved), environ)
 
 
 class ServerLogins(Component):
@@ -76,16 +78,17 @@ class ServerLogins(Component):
         """Raises:
         CommandError: it is refused, failed, or was cancelled.
         """
-        resolved = _resolved(entry)
+        resolved = _resolved(entry, self.workspace.environ)
         if send is None:
             raise CommandError(f'Run "ludolf mcp login {entry.name}" in a terminal to log in.')
         if self._asker is not None:
             raise CommandError("A login to an MCP server is under way already")
-        url = resolved.url or ""
+        url, environ = resolved.url or "", self.workspace.environ
         store = _store(self.bundles, entry.name, url)
-        server = HttpServer(url=url, headers=resolved.headers)
+        server = HttpServer(url=url, headers=resolved.headers, environ=environ)
         asker = self._asker = HostAsker(send, self.conversation.answer_clock)
-        attempt = BrowserLogin(server, store, _settings(resolved), asker, host=callback_host())
+        host = callback_host(environ)
+        attempt = BrowserLogin(server, store, _settings(resolved), asker, host=host)
         try:
             with self._work.open() as scope:
                 await scope.run(attempt.run())
@@ -103,9 +106,9 @@ class ServerLogins(Component):
         Raises:
             CommandError: the server has no logins.
         """
-        resolved = _resolved(entry)
+        resolved = _resolved(entry, self.workspace.environ)
         store = _store(self.bundles, entry.name, resolved.url or "")
-        removed, problem = await log_out(store, _settings(resolved))
+        removed, problem = await log_out(store, _settings(resolved), self.workspace.environ)
         if problem:
             text = f'The tokens of "{entry.name}" were not revoked at the server: {problem}'
             self.conversation.hub.report(text)
@@ -115,16 +118,19 @@ class ServerLogins(Component):
         if self._asker is not None:
             self._asker.dialogs.answer(answer)
 
+    def open_dialogs(self) -> tuple[UiRequest, ...]:
+        return () if self._asker is None else self._asker.dialogs.waiting()
+
     def abort(self) -> None:
         """Cancel a running login."""
         self._work.abort_open()
 
 
-def _resolved(entry: McpEntry) -> ResolvedEntry:
+def _resolved(entry: McpEntry, environ: Mapping[str, str]) -> ResolvedEntry:
     if entry.url is None:
         raise CommandError(NOT_HTTP.format(name=entry.name))
     try:
-        return resolve_entry(entry, os.environ)
+        return resolve_entry(entry, environ)
     except ConfigError as error:
         raise CommandError(str(error)) from error
 

@@ -1,0 +1,78 @@
+"""Run the server: its doors, signals and the exit code."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ludolf.base import dumps
+from ludolf.engine.build import warn_on_stderr
+from ludolf.engine.run.shell import end_left_behind
+from ludolf.rpc.signals import Stop, watch_signals
+from ludolf.rpc.stdio import Stdio
+from ludolf.serve.lines import UnixDoor, serve_stdio
+from ludolf.serve.options import ServeOptions
+from ludolf.serve.server import SessionServer
+
+LAST_WORDS_SECONDS = 0.5
+
+
+def default_socket(agent_dir: Path, environ: Mapping[str, str]) -> Path:
+    """Return the path of the socket if no other is chosen."""
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.path.isdir(runtime):
+        return Path(runtime, "ludolf", "serve.sock")
+    return agent_dir / "run" / "serve.sock"
+
+
+def run_serve(options: ServeOptions) -> int:
+    """Serve until a signal, a client or the end of input ends it; returns the exit code.
+
+    Raises:
+        ConfigError: a door cannot be opened.
+    """
+    return asyncio.run(_main(options))
+
+
+async def _main(options: ServeOptions) -> int:
+    stop = Stop()
+    with Stdio(on_broken=lambda: None if not options.stdio else stop(1)) as stdio:
+        server = SessionServer(options)
+        doors = _Doors(server, options)
+        try:
+            serving = await doors.open()
+            watch_signals(stop)
+            stdio.send(dumps({"type": "serving", "pid": os.getpid(), **serving}) + b"\n")
+            stdio.flush()
+            work = serve_stdio(server, stdio) if options.stdio else server.serve()
+            code = await stop.race(work)
+            await server.close(options.drain_seconds)
+            await stdio.drain(LAST_WORDS_SECONDS)
+        finally:
+            await doors.close()
+            await server.tasks.close()
+            end_left_behind(warn_on_stderr)
+        return code or 0
+
+
+class _Doors:
+    """The ways into the server that its options ask for."""
+
+    def __init__(self, server: SessionServer, options: ServeOptions) -> None:
+        self._server = server
+        self._options = options
+        self._unix: UnixDoor | None = None
+
+    async def open(self) -> dict[str, Any]:
+        """Open them; returns what the first line of the program says about them."""
+        serving: dict[str, Any] = {}
+        if self._options.socket is not None:
+            self._unix = UnixDoor(self._server, self._options.socket)
+            await self._unix.open()
+            serving["socket"] = str(self._unix.path)
+        return serving
+
+    async def close(self) -> None:
+        if self._unix is not None:
+            await self._unix.close()

@@ -1,0 +1,72 @@
+"""Options that a client chooses for a session, checked and added to those of the server."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from ludolf.base import CommandError
+from ludolf.base.near import did_you_mean
+from ludolf.config.settings.options import Options
+from ludolf.protocol.commands import invalid_parameter
+
+# Options that clients name in another way, or that only Python programs have.
+_NOT_OFFERED = (
+    "agent_dir",
+    "continue_last",
+    "cwd",
+    "default_approval",
+    "environ",
+    "factories",
+    "session",
+    "settings",
+)
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(map(str.capitalize, rest))
+
+
+_OFFERED = {
+    _camel(field.name): field for field in structs.fields(Options) if field.name not in _NOT_OFFERED
+}
+
+
+def with_choices(options: Options, choices: Mapping[str, Any]) -> Options:
+    """Return the options with those that a client chose.
+
+    Raises:
+        CommandError: an option is unknown, or its value has the wrong type.
+    """
+    changes: dict[str, Any] = {}
+    for name, value in choices.items():
+        field = _OFFERED.get(name)
+        if field is None:
+            raise CommandError(f'open: unknown option "{name}".{did_you_mean(name, _OFFERED)}')
+        try:
+            changes[field.name] = msgspec.convert(value, field.type)
+        except msgspec.ValidationError:
+            raise invalid_parameter("open", f"options.{name}") from None
+    return structs.replace(options, **changes)
+
+
+def check_folder(cwd: str, roots: Sequence[Path]) -> Path:
+    """Return the folder that a session works in.
+
+    Raises:
+        CommandError: it is not an absolute path of a folder inside the roots.
+    """
+    try:
+        real = Path(os.path.realpath(cwd, strict=True)) if "\0" not in cwd else None
+        is_folder = os.path.isabs(cwd) and real is not None and real.is_dir()
+    except (OSError, ValueError):
+        is_folder = False
+    if is_folder and real is not None:
+        inside = (real.is_relative_to(os.path.realpath(root)) for root in roots)
+        if not roots or any(inside):
+            return Path(os.path.normpath(cwd))
+    raise CommandError(f"Not a folder here: {cwd[:500]}")

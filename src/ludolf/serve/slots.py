@@ -1,0 +1,265 @@
+"""The loaded sessions of a server: open, load, unload."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import structs
+
+from ludolf.agent.scope import Tasks
+from ludolf.base import CommandError, iso_time
+from ludolf.config.settings.home import custom_session_dir, find_home
+from ludolf.config.settings.options import Options
+from ludolf.config.settings.settings import SettingsFiles
+from ludolf.engine.build import build
+from ludolf.engine.engine import Engine
+from ludolf.protocol.server import Open, SessionSummary
+from ludolf.serve.options import ServeOptions
+from ludolf.serve.session_options import check_folder, with_choices
+from ludolf.serve.slot import Slot, SlotSettings
+from ludolf.session.finder import (
+    SessionFolder,
+    SessionRecord,
+    as_path,
+    find_anywhere,
+    latest,
+    list_sessions,
+)
+from ludolf.session.reader import NotASession, read_header
+from ludolf.session.tree import load_session
+
+# Larger files are read in a thread.
+_LARGE = 1 << 20
+WARM_UP_SECONDS = 0.2
+IN_USE = "In use by another process: {path}. Close it there, or fork it."
+
+
+class LoadedSessions:
+    """Sessions by id. The same file is one session, however a client names it."""
+
+    def __init__(self, options: ServeOptions, settings: SlotSettings) -> None:
+        self._options = options
+        self._settings = settings
+        self._slots: dict[str, Slot] = {}
+        self._unloading: dict[str, asyncio.Task[None]] = {}
+        self._lock = asyncio.Lock()
+        self._tasks = Tasks()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(tuple(self._slots.values()))
+
+    def loaded(self, session: str) -> Slot | None:
+        return self._slots.get(session)
+
+    # ------------------------------------------------------------ open
+
+    async def open(self, command: Open) -> Slot:
+        """Return the session that a client wants; a stored one is loaded.
+
+        Raises:
+            CommandError: the folder, the session or an option cannot be used.
+            ConfigError: the configuration cannot be used.
+        """
+        options = self._session_options(command)
+        if command.session == "new":
+            return await self._start(options)
+        if command.session == "last":
+            path = latest(self._place(options))
+            return await self._start(options) if path is None else await self._of(path, options)
+        slot = self._slots.get(command.session)
+        if slot is not None:
+            return slot
+        return await self._of(self._find(command.session, options), options)
+
+    async def load_stored(self, session: str, env: Mapping[str, str] | None = None) -> Slot:
+        """Return the session with this id.
+
+        Raises:
+            CommandError: there is no such session, or it cannot be opened.
+        """
+        slot = self._slots.get(session)
+        if slot is not None:
+            return slot
+        options = _with_env(self._options.options, env)
+        path = find_anywhere(self._place(options), session)
+        if path is None:
+            raise unknown_session(session)
+        return await self._of(path, options)
+
+    def _session_options(self, command: Open) -> Options:
+        base = self._options.options
+        options = with_choices(base, command.options or {})
+        cwd = check_folder(command.cwd or str(base.cwd), self._options.roots)
+        return _with_env(structs.replace(options, cwd=cwd), command.env)
+
+    def _find(self, wanted: str, options: Options) -> Path:
+        place = self._place(options)
+        path = as_path(str(options.cwd), wanted, place.home)
+        if path is None:
+            path = find_anywhere(place, wanted)
+        if path is None:
+            raise unknown_session(wanted)
+        return path
+
+    def _place(self, options: Options) -> SessionFolder:
+        home = find_home(options.cwd, options.environ)
+        setting = SettingsFiles(home).current.session_dir
+        folder = custom_session_dir(home, options.environ, setting, options.session_dir)
+        cwd = str(options.cwd)
+        return SessionFolder(agent_dir=home.agent, cwd=cwd, home=home.user, custom=folder)
+
+    async def _of(self, path: Path, options: Options) -> Slot:
+        """Return the session of a file, loaded at most once."""
+        async with self._lock:
+            slot = self._with_file(path)
+            if slot is not None:
+                return slot
+            unloading = self._unloading.get(_real(path))
+            if unloading is not None:
+                await asyncio.wait((unloading,))
+            options = self._in_own_folder(options, path)
+            return await self._start(structs.replace(options, session=str(path)), path)
+
+    def _with_file(self, path: Path) -> Slot | None:
+        files = ((slot, slot.path) for slot in self)
+        same = (slot for slot, file in files if file is not None and _real(file) == _real(path))
+        return next(same, None)
+
+    def _in_own_folder(self, options: Options, path: Path) -> Options:
+        """Return the options with the folder that a stored session works in."""
+        header = read_header(path) if path.exists() else None
+        if header is None or not header.cwd:
+            return options
+        return structs.replace(options, cwd=check_folder(header.cwd, self._options.roots))
+
+    async def _start(self, options: Options, path: Path | None = None) -> Slot:
+        await self._make_room()
+        engine = await _built(options, path)
+        try:
+            refusal = engine.session.refusal() if path is not None else None
+            if refusal is not None:
+                code = engine.session.refusal_code
+                text = IN_USE.format(path=path) if code == "session_in_use" else refusal
+                raise CommandError(text, code=code)
+            slot = Slot(engine, self._settings, self._moved)
+            await slot.start()
+        except BaseException:
+            await engine.close()
+            raise
+        self._slots[slot.id] = slot
+        self._settings.figures.loads += 1
+        engine.on_shutdown = lambda: self._shut(slot)
+        slot.warm_up(WARM_UP_SECONDS)
+        return slot
+
+    def _moved(self, slot: Slot, origin: str) -> None:
+        if self._slots.get(origin) is slot:
+            del self._slots[origin]
+        self._slots[slot.id] = slot
+
+    def _shut(self, slot: Slot) -> None:
+        """An extension has ended the program: only its session ends."""
+        self._tasks.start(self.unload(slot))
+
+    # ------------------------------------------------------------ unload
+
+    async def _make_room(self) -> None:
+        """Unload the session that was unused for longest, if there are too many.
+
+        Raises:
+            CommandError: all of them are in use.
+        """
+        while len(self._slots) >= self._options.max_loaded:
+            unused = [slot for slot in self if slot.is_unused and slot.is_stored]
+            if not unused:
+                text = (
+                    f"All {len(self._slots)} loaded sessions are in use. Close one, or try later."
+                )
+                raise CommandError(text, code="full")
+            await self.unload(min(unused, key=lambda slot: slot.used_at))
+
+    async def unload_unused(self) -> None:
+        """Unload the sessions that were unused for long enough."""
+        now = asyncio.get_running_loop().time()
+        for slot in self:
+            is_due = now - slot.used_at >= self._options.unload_seconds
+            if is_due and slot.is_unused and slot.is_stored:
+                await self.unload(slot)
+
+    async def unload(self, slot: Slot) -> None:
+        """Stop what runs in a session, store it and forget it."""
+        if self._slots.get(slot.id) is not slot:
+            return
+        del self._slots[slot.id]
+        task = self._tasks.start(slot.close())
+        if slot.path is None:
+            await asyncio.wait((task,))
+        else:
+            real = _real(slot.path)
+            self._unloading[real] = task
+            await asyncio.wait((task,))
+            self._unloading.pop(real, None)
+        self._settings.figures.unloads += 1
+        task.result()
+
+    async def close(self) -> None:
+        """Close every session at the same time."""
+        for slot in self:
+            self._tasks.start(self.unload(slot))
+        await self._tasks.ended()
+
+    # ------------------------------------------------------------ list
+
+    async def list(self, *, everything: bool) -> tuple[SessionSummary, ...]:
+        """Return the loaded sessions, and with `everything` the stored ones of all folders."""
+        loaded = [slot.summary() for slot in self]
+        if not everything:
+            return tuple(loaded)
+        known = {each.session for each in loaded}
+        place = self._place(self._options.options)
+        stored = await asyncio.to_thread(list_sessions, place, everywhere=True)
+        return (*loaded, *(_stored(each) for each in stored if each.id not in known))
+
+
+def unknown_session(session: str) -> CommandError:
+    """Return the error for a session that does not exist."""
+    text = f"Unknown session: {session[:200]}. list shows them."
+    return CommandError(text, code="unknown_session")
+
+
+async def _built(options: Options, path: Path | None) -> Engine:
+    try:
+        if path is None or not _is_large(path):
+            return build(options)
+        return build(options, loaded=await asyncio.to_thread(load_session, path))
+    except (NotASession, OSError) as error:
+        raise CommandError(f"Cannot open {path}: {error}") from error
+
+
+def _is_large(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > _LARGE
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)
+
+
+def _with_env(options: Options, env: Mapping[str, str] | None) -> Options:
+    return options if env is None else structs.replace(options, environ=dict(env))
+
+
+def _stored(record: SessionRecord) -> SessionSummary:
+    return SessionSummary(
+        session=record.id,
+        path=str(record.path),
+        cwd=record.cwd,
+        name=record.name,
+        state="stored",
+        clients=0,
+        dialogs=0,
+        updated=iso_time(record.modified),
+    )
