@@ -9,6 +9,29 @@ from ludolf.agent.scope import Tasks
 from ludolf.base import dumps, loads
 
 Record = dict[str, Any]
+ANSWER: Record = {
+    "role": "assistant",
+    "api": "a",
+    "provider": "p",
+    "model": "m",
+    "stopReason": "stop",
+    "timestamp": 2,
+    "usage": {
+        **dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "totalTokens"), 0),
+        "cost": dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0),
+    },
+}
+STATE: Record = {
+    "model": None,
+    "thinkingLevel": "off",
+    "isCompacting": False,
+    "steeringMode": "all",
+    "followUpMode": "all",
+    "sessionId": "s",
+    "autoCompactionEnabled": True,
+    "messageCount": 0,
+    "pendingMessageCount": 0,
+}
 
 
 class PeerSession:
@@ -54,7 +77,7 @@ class PeerSession:
         known = [each["id"] for each in self.entries]
         begin = known.index(entry) + 1 if entry in known else 0
         return {**mine, "mode": "snapshot", "cursor": f"{self.epoch}-{self.seq}"} | {
-            "state": {"isStreaming": self.running},
+            "state": {**STATE, "isStreaming": self.running},
             "leafId": self.leaf,
             "entries": self.entries[begin:],
             "underway": {"dialogs": self.dialogs},
@@ -141,12 +164,7 @@ class Peer:
             await self.hold.wait()
             await asyncio.sleep(0)
             session.emit({"type": "tick", "text": text, "number": number})
-        said = {"role": "assistant", "content": [{"type": "text", "text": f"Re: {text}"}]}
-        said |= {"api": "a", "provider": "p", "model": "m", "stopReason": "stop", "timestamp": 2}
-        said["usage"] = {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 2}
-        said["usage"]["cost"] = dict.fromkeys(
-            ("input", "output", "cacheRead", "cacheWrite", "total"), 0
-        )
+        said = {**ANSWER, "content": [{"type": "text", "text": f"Re: {text}"}]}
         session.store(said)
         session.running = False
         session.emit({"type": "message_end", "message": said})

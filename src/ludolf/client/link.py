@@ -1,6 +1,7 @@
 """The connection of a client to a server: it is opened again when it is cut."""
 
 import asyncio
+import os
 import random
 import secrets
 from collections.abc import Callable
@@ -257,7 +258,7 @@ class ServerLink:
         await self._flush(socket)
 
     def _hello(self) -> dict[str, Any]:
-        token = self.options.token or token_for(self.address)
+        token = self.options.token or token_for(self.address, os.environ)
         given = {"client": self.options.client, "name": self.options.name, "token": token}
         return {name: value for name, value in given.items() if value is not None}
 

@@ -1,6 +1,5 @@
 """Where `ludolf serve` keeps its sockets and its token."""
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,19 +11,14 @@ TOKEN_FILE = "serve-token"
 _MOST_TOKEN_BYTES = 4096
 
 
-def socket_folders(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+def socket_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the folders that hold sockets of this user's servers, the usual one first."""
     runtime = environ.get("XDG_RUNTIME_DIR")
     own = agent_dir(environ) / "run"
     return (Path(runtime, "ludolf"), own) if runtime else (own,)
 
 
-def default_socket(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of the socket that a server listens on unless it is given another."""
-    return socket_folders(environ)[0] / "serve.sock"
-
-
-def find_sockets(environ: Mapping[str, str] = os.environ) -> list[Path]:
+def find_sockets(environ: Mapping[str, str]) -> list[Path]:
     """Return the sockets in the folders of this user; a server may have left one behind."""
     found: list[Path] = []
     for folder in socket_folders(environ):
@@ -33,7 +27,7 @@ def find_sockets(environ: Mapping[str, str] = os.environ) -> list[Path]:
     return found
 
 
-def token_for(address: Address, environ: Mapping[str, str] = os.environ) -> str | None:
+def token_for(address: Address, environ: Mapping[str, str]) -> str | None:
     """Return the token of the server on this machine; None for other addresses or without one."""
     if not address.is_loopback:
         return None
