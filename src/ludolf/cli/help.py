@@ -50,6 +50,11 @@ Output
                                   messages), pi-0.79 (exactly this version),
                                   pi-delta (deltas only), omp, xcsh,
                                   pi-early
+  --connect ADDRESS               with --mode rpc: use a session of `ludolf serve`
+                                  at unix:PATH, ws://HOST:PORT or
+                                  wss://HOST:PORT
+  --on-eof detach|abort           with --connect: at the end of stdin, let the
+                                  run continue (default) or stop it
   --export SESSION [FILE]         write a session as an HTML page and exit
 
 Model
@@ -141,6 +146,7 @@ Environment
                                   (default: ~/.pi/agent)
   LUDOLF_CODING_AGENT_SESSION_DIR folder of sessions
   LUDOLF_RPC_DIALECT              sets the protocol dialect
+  LUDOLF_CONNECT                  address of a server, as --connect
   LUDOLF_OFFLINE_MODEL=0          disable the built-in model: a missing model or
                                   key is an error
   LUDOLF_LOCAL_SERVERS            addresses of local model servers; 0 disables
