@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "acp": (*_TO_ENGINE, "rpc"),
     "client": (*_LOW, "agent", "session", "config", "protocol", "functions"),
     "sdk": _TO_ENGINE,
-    "cli": (*_TO_ENGINE, "rpc", "acp", "client"),
+    "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client"),
     "__main__": ("cli",),
 }
 

@@ -2,21 +2,20 @@
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Coroutine
+from typing import Any, Protocol, get_args
 
 import msgspec
 
+from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ErrorCode, LudolfError
 from ludolf.protocol.commands import COMMANDS, CommandSpec, UiAnswer, read_command
 from ludolf.protocol.framing import BadFrame, Body, Head, Reply, render_reply
-from ludolf.protocol.server import SERVER_COMMANDS, Hello
+from ludolf.protocol.server import SERVER_COMMANDS, Hello, Welcome
 from ludolf.rpc.connection import unknown_command
 from ludolf.rpc.desk import read_line, refusal
-from ludolf.serve.attachment import Attachment, SessionHead, joined
-from ludolf.serve.seat import Seat
-
-if TYPE_CHECKING:
-    from ludolf.serve.server import SessionServer
+from ludolf.serve.options import ClientLimits
+from ludolf.serve.seat import Seat, SessionAttachment, SessionHead, SharedSession, joined
 
 # Bytes of one batch for a client.
 _BATCH = 256 << 10
@@ -24,6 +23,41 @@ _SHARE = 64 << 10
 NO_SESSION = "Name a session, or open one first."
 NO_TOKEN = "The first command must be hello with the token of the server."
 NORMAL, GOING_AWAY, UNAUTHORIZED, STUCK, REPLACED = 1000, 1001, 4401, 4408, 4409
+
+
+class Reception(Protocol):
+    """The server, as its connections see it."""
+
+    limits: ClientLimits
+    tasks: Tasks
+
+    def loaded(self, session: str) -> SharedSession | None:
+        """Return a loaded session."""
+
+    async def load_stored(self, session: str) -> SharedSession:
+        """Return the session with this id, which is loaded if it is not yet.
+
+        Raises:
+            CommandError: it does not exist or cannot be opened.
+        """
+
+    def hello(self, connection: "ServedConnection", hello: Hello) -> Welcome | None:
+        """Return the welcome of a client; None if its token is wrong, which is answered later.
+
+        Raises:
+            CommandError: its protocol or its dialect is not known.
+        """
+
+    def welcome(self, connection: "ServedConnection", hello: Hello) -> Welcome:
+        """Give a client its seat."""
+
+    def left(self, connection: "ServedConnection") -> None:
+        """Note that a connection has ended."""
+
+    def do(
+        self, connection: "ServedConnection", head: Head, command: Any
+    ) -> Coroutine[Any, Any, dict[str, Any] | None]:
+        """Return the work of a command: the fields of its reply; None if that has been sent."""
 
 
 class _Named(msgspec.Struct):
@@ -34,14 +68,14 @@ _names = msgspec.json.Decoder(_Named)
 SERVER_CODES: frozenset[ErrorCode] = frozenset(get_args(ErrorCode))
 
 
-class ClientConnection:
+class ServedConnection:
     """A door moves the bytes: it calls `feed` with lines and writes what `outgoing` returns.
 
     `remote`: the client came over TCP. `trusted`: it has shown the token, or came over a socket
     that only this user can open.
     """
 
-    def __init__(self, server: "SessionServer", *, remote: bool, trusted: bool) -> None:
+    def __init__(self, server: Reception, *, remote: bool, trusted: bool) -> None:
         self._server = server
         self.remote = remote
         self.trusted = trusted
@@ -250,7 +284,7 @@ class ClientConnection:
 
     def _begin_command(self, head: SessionHead, body: Body, wanted: str) -> None:
         assert self.seat is not None
-        slot = self._server.slots.loaded(wanted)
+        slot = self._server.loaded(wanted)
         if slot is None:
             if self._is_repeated(head):
                 return
@@ -268,24 +302,24 @@ class ClientConnection:
     async def _load(self, head: SessionHead, body: Body, wanted: str) -> None:
         """Load a session for its first command."""
         try:
-            slot = await self._server.slots.load_stored(wanted)
+            slot = await self._server.load_stored(wanted)
         except LudolfError as error:
             self._reply(head, refusal(head, error))
         else:
             self._perform(self._attachment(slot.id), head, body)
 
-    def _attachment(self, session: str) -> Attachment:
+    def _attachment(self, session: str) -> SessionAttachment:
         """Return the attachment to a session; without one, a role that only sends commands."""
         assert self.seat is not None
         found = self.seat.attachments.get(session)
         if found is not None:
             return found
-        slot = self._server.slots.loaded(session)
+        slot = self._server.loaded(session)
         assert slot is not None
         slot.touch()
-        return Attachment(self.seat, slot, "control", listens=False)
+        return SessionAttachment(self.seat, slot, "control", listens=False)
 
-    def _perform(self, attachment: Attachment, head: SessionHead, body: Body) -> None:
+    def _perform(self, attachment: SessionAttachment, head: SessionHead, body: Body) -> None:
         spec = COMMANDS[head.type]
         try:
             if attachment.role == "view" and not spec.reads:
@@ -297,7 +331,7 @@ class ClientConnection:
             return
         attachment.desk.handle(head, body)
 
-    def _answer_dialog(self, attachment: Attachment, head: Head, body: Body) -> None:
+    def _answer_dialog(self, attachment: SessionAttachment, head: Head, body: Body) -> None:
         if attachment.role == "control":
             answer: UiAnswer = read_command(head, body)
             attachment.slot.answer_dialog(attachment.seat.client, answer)
@@ -318,7 +352,7 @@ class ClientConnection:
         self.answered(head)
         self.send(whole)
 
-    def answer(self, head: Head, data: list[bytes], attachment: Attachment) -> None:
+    def answer(self, head: Head, data: list[bytes], attachment: SessionAttachment) -> None:
         """Reply to the command that attached the client, in the order of the session's frames."""
         frame = joined(render_reply(Reply(command=head.type, id=head.id, data=data)))
         if self.seat is not None:
@@ -327,7 +361,7 @@ class ClientConnection:
         self.current = attachment.slot.id
         attachment.send_first(frame)
 
-    def forget(self, attachment: Attachment) -> None:
+    def forget(self, attachment: SessionAttachment) -> None:
         """Send what is due for a session that the client does not listen to any more."""
         while attachment.is_due:
             self._direct += attachment.pull(_BATCH)

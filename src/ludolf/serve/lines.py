@@ -15,8 +15,8 @@ from ludolf.protocol.framing import Head, render_reply
 from ludolf.rpc.desk import refusal
 from ludolf.rpc.line_reader import LineSplitter
 from ludolf.rpc.stdio import Stdio
-from ludolf.serve.attachment import joined
-from ludolf.serve.connection import STUCK, ClientConnection
+from ludolf.serve.connection import STUCK, ServedConnection
+from ludolf.serve.seat import joined
 from ludolf.serve.server import SessionServer
 
 _READ = 256 << 10
@@ -98,7 +98,7 @@ class UnixDoor:
             connection.lost()
             hearing.cancel()
 
-    async def _speak(self, connection: ClientConnection, writer: asyncio.StreamWriter) -> None:
+    async def _speak(self, connection: ServedConnection, writer: asyncio.StreamWriter) -> None:
         seconds = self._server.limits.stuck_seconds
         while data := await connection.outgoing():
             writer.write(data)
@@ -111,7 +111,7 @@ class UnixDoor:
                 return
 
 
-async def _hear(connection: ClientConnection, reader: asyncio.StreamReader) -> None:
+async def _hear(connection: ServedConnection, reader: asyncio.StreamReader) -> None:
     lines = LineSplitter()
     with contextlib.suppress(OSError):
         while chunk := await reader.read(_READ):

@@ -23,7 +23,6 @@ from ludolf.protocol.server import (
     Shutdown,
     Welcome,
 )
-from ludolf.serve.attachment import Attachment
 from ludolf.serve.connection import (
     GOING_AWAY,
     NO_SESSION,
@@ -31,13 +30,13 @@ from ludolf.serve.connection import (
     NORMAL,
     REPLACED,
     UNAUTHORIZED,
-    ClientConnection,
+    ServedConnection,
 )
 from ludolf.serve.figures import ServerFigures
 from ludolf.serve.guard import AccessGuard
 from ludolf.serve.log import RingPool
 from ludolf.serve.options import ClientLimits, ServeOptions
-from ludolf.serve.seat import Seat
+from ludolf.serve.seat import Seat, SessionAttachment
 from ludolf.serve.slot import Slot, SlotSettings
 from ludolf.serve.slots import LoadedSessions, unknown_session
 
@@ -64,7 +63,7 @@ class SessionServer:
         self.guard = guard
         settings = SlotSettings(options.ring, RingPool(options.all_rings), self.figures)
         self.slots = LoadedSessions(options, settings)
-        self.connections: set[ClientConnection] = set()
+        self.connections: set[ServedConnection] = set()
         self._seats: dict[str, Seat] = {}
         self._end: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
@@ -114,7 +113,7 @@ class SessionServer:
 
     # ------------------------------------------------------------ connections
 
-    def connect(self, *, remote: bool, trusted: bool) -> ClientConnection:
+    def connect(self, *, remote: bool, trusted: bool) -> ServedConnection:
         """Take a connection of a client.
 
         Raises:
@@ -125,12 +124,12 @@ class SessionServer:
         if len(self.connections) >= self.limits.clients:
             text = f"Too many clients: {self.limits.clients} are connected. Try later."
             raise CommandError(text, code="full")
-        connection = ClientConnection(self, remote=remote, trusted=trusted)
+        connection = ServedConnection(self, remote=remote, trusted=trusted)
         self.connections.add(connection)
         self.figures.connections += 1
         return connection
 
-    def left(self, connection: ClientConnection) -> None:
+    def left(self, connection: ServedConnection) -> None:
         """Note that a connection has ended; its sessions continue."""
         self.connections.discard(connection)
         seat = connection.seat
@@ -138,7 +137,7 @@ class SessionServer:
             for attachment in seat.leave():
                 attachment.slot.detach(attachment)
 
-    def hello(self, connection: ClientConnection, hello: Hello) -> Welcome | None:
+    def hello(self, connection: ServedConnection, hello: Hello) -> Welcome | None:
         """Return the welcome of a client; None if its token is wrong, which is answered later.
 
         Raises:
@@ -160,7 +159,7 @@ class SessionServer:
             raise CommandError(text, code="unsupported")
         return self.welcome(connection, hello)
 
-    def welcome(self, connection: ClientConnection, hello: Hello) -> Welcome:
+    def welcome(self, connection: ServedConnection, hello: Hello) -> Welcome:
         """Give a client its seat; an older connection of the same client ends."""
         name = hello.client or secrets.token_hex(8)
         known = name in self._seats
@@ -186,8 +185,19 @@ class SessionServer:
 
     # ------------------------------------------------------------ commands
 
+    def loaded(self, session: str) -> Slot | None:
+        return self.slots.loaded(session)
+
+    async def load_stored(self, session: str) -> Slot:
+        """Return the session with this id, which is loaded if it is not yet.
+
+        Raises:
+            CommandError: it does not exist or cannot be opened.
+        """
+        return await self.slots.load_stored(session)
+
     def do(
-        self, connection: ClientConnection, head: Head, command: Any
+        self, connection: ServedConnection, head: Head, command: Any
     ) -> Coroutine[Any, Any, ReplyFields | None]:
         """Return the work of a command; None as its value: the reply has been sent."""
         match command:
@@ -208,20 +218,20 @@ class SessionServer:
                 return _nothing()
 
     async def _open(
-        self, connection: ClientConnection, head: Head, command: Open
+        self, connection: ServedConnection, head: Head, command: Open
     ) -> ReplyFields | None:
         slot = await self.slots.open(command)
         arguments = Attach(session=slot.id, role=command.role, wait=command.wait)
         return self._let_in(connection, head, slot, arguments)
 
     async def _attach(
-        self, connection: ClientConnection, head: Head, command: Attach
+        self, connection: ServedConnection, head: Head, command: Attach
     ) -> ReplyFields | None:
         slot = await self.slots.load_stored(command.session, command.env)
         return self._let_in(connection, head, slot, command)
 
     def _let_in(
-        self, connection: ClientConnection, head: Head, slot: Slot, wanted: Attach
+        self, connection: ServedConnection, head: Head, slot: Slot, wanted: Attach
     ) -> ReplyFields | None:
         """Attach a client; its reply comes before the first event after its cursor."""
         seat = connection.seat
@@ -234,7 +244,7 @@ class SessionServer:
         if len(slot.attachments) >= self.limits.per_session:
             text = f"Too many clients on this session: {self.limits.per_session}."
             raise CommandError(text, code="full")
-        attachment = Attachment(seat, slot, wanted.role, listens=True)
+        attachment = SessionAttachment(seat, slot, wanted.role, listens=True)
         seat.attachments[slot.id] = attachment
         seat.last_entries = wanted.last
         self._mind_wait(attachment, connection, wanted.wait)
@@ -246,14 +256,14 @@ class SessionServer:
         return None
 
     def _mind_wait(
-        self, attachment: Attachment, connection: ClientConnection, wait: bool | None
+        self, attachment: SessionAttachment, connection: ServedConnection, wait: bool | None
     ) -> None:
         """Let the run wait for this client, if it asks for it and may."""
         others = any(each.waits for each in attachment.slot.attachments)
         wanted = not attachment.reads_log if wait is None else wait
         attachment.waits = wanted and not others and not connection.remote
 
-    def _answer(self, attachment: Attachment, wanted: Attach) -> list[bytes]:
+    def _answer(self, attachment: SessionAttachment, wanted: Attach) -> list[bytes]:
         log = attachment.slot.log
         number = log.number_of(wanted.cursor) if attachment.reads_log else None
         if number is None:
@@ -265,7 +275,7 @@ class SessionServer:
         role = wanted.role.encode()
         return [text % (dumps(attachment.slot.id), role, cursor, log.last - number)]
 
-    async def _detach(self, connection: ClientConnection, name: str | None) -> ReplyFields:
+    async def _detach(self, connection: ServedConnection, name: str | None) -> ReplyFields:
         seat = connection.seat
         attachment = seat.attachments.pop(name or "", None) if seat is not None else None
         if attachment is None:
@@ -274,7 +284,7 @@ class SessionServer:
         attachment.slot.detach(attachment)
         return {}
 
-    async def _close(self, connection: ClientConnection, name: str | None) -> ReplyFields:
+    async def _close(self, connection: ServedConnection, name: str | None) -> ReplyFields:
         slot = self._loaded(name)
         own = connection.seat.attachments.get(slot.id) if connection.seat is not None else None
         if own is not None and own.role == "view":
@@ -282,7 +292,7 @@ class SessionServer:
         await self.slots.unload(slot)
         return {}
 
-    async def _clients(self, connection: ClientConnection, name: str | None) -> ReplyFields:
+    async def _clients(self, connection: ServedConnection, name: str | None) -> ReplyFields:
         return {"data": {"clients": self._loaded(name).clients()}}
 
     async def _list(self, command: ListSessionStates) -> ReplyFields:
@@ -310,7 +320,7 @@ async def _nothing() -> ReplyFields:
     return {}
 
 
-async def _refuse(connection: ClientConnection) -> None:
+async def _refuse(connection: ServedConnection) -> None:
     """Answer a wrong token after a while, and end the connection."""
     await asyncio.sleep(REFUSAL_SECONDS)
     reply = Reply(command="hello", error=NO_TOKEN, code="unauthorized")

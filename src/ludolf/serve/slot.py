@@ -30,10 +30,10 @@ from ludolf.rpc.connection import HostConnection
 from ludolf.rpc.desk import Pacing
 from ludolf.rpc.manners import adopt
 from ludolf.rpc.state import state
-from ludolf.serve.attachment import SHARED_DIALECT, Attachment, joined
 from ludolf.serve.figures import ServerFigures
 from ludolf.serve.log import RingPool, SessionLog
 from ludolf.serve.options import RingLimits
+from ludolf.serve.seat import SHARED_DIALECT, SessionAttachment, joined
 from ludolf.serve.underway import UnderwayWatch
 from ludolf.session.entries import entry_json
 from ludolf.session.views import is_interrupted, path_after, path_tail
@@ -70,7 +70,7 @@ class Slot(Sink):
         self.id = engine.session.id
         self.pacing = Pacing()
         self.figures = settings.figures
-        self.attachments: list[Attachment] = []
+        self.attachments: list[SessionAttachment] = []
         self.used_at = asyncio.get_running_loop().time()
         self.updated = iso_time()
         self._settings = settings
@@ -160,7 +160,7 @@ class Slot(Sink):
 
     # ------------------------------------------------------------ clients
 
-    def attach(self, attachment: Attachment) -> None:
+    def attach(self, attachment: SessionAttachment) -> None:
         """Let a client listen."""
         self.attachments.append(attachment)
         self.touch()
@@ -171,7 +171,7 @@ class Slot(Sink):
         self.host_of(seat.client).come_back()
         self._mind_clock()
 
-    def detach(self, attachment: Attachment) -> None:
+    def detach(self, attachment: SessionAttachment) -> None:
         """Let a client leave; the session continues."""
         if attachment not in self.attachments:
             return
@@ -182,7 +182,7 @@ class Slot(Sink):
         self._send_others(attachment, ClientLeft(client=attachment.seat.client))
         self._mind_clock()
 
-    def _send_others(self, attachment: Attachment, event: ClientJoined | ClientLeft) -> None:
+    def _send_others(self, attachment: SessionAttachment, event: ClientJoined | ClientLeft) -> None:
         for other in self.attachments:
             if other is not attachment:
                 other.send_event(event)
@@ -195,7 +195,7 @@ class Slot(Sink):
         else:
             clock.stop()
 
-    def check_alone(self, attachment: Attachment) -> None:
+    def check_alone(self, attachment: SessionAttachment) -> None:
         """Raises:
         CommandError: another client controls the session, too.
         """
