@@ -53,17 +53,22 @@ def run_connected(arguments: Arguments, dialect: str, address: str) -> int:
 async def _main(arguments: Arguments, dialect: str, address: Address) -> int:
     pipe = await open_pipe(address)
     try:
-        opening = _Opening(pipe, address)
+        opening = Opening(pipe, address)
         await opening.ask("hello", _hello(address, dialect))
         await opening.ask("open", _open(arguments))
-        return await _serve(pipe, opening.rest, aborts=arguments.on_eof == "abort")
+        return await move_lines(pipe, opening.rest, aborts=arguments.on_eof == "abort")
     finally:
         await pipe.close()
 
 
-def _hello(address: Address, dialect: str) -> dict[str, Any]:
+def token_of(address: Address) -> dict[str, str]:
+    """The parameter of `hello` for a server on this machine."""
     token = token_for(address, os.environ)
-    return {"bare": True, "dialect": dialect, **({"token": token} if token else {})}
+    return {"token": token} if token else {}
+
+
+def _hello(address: Address, dialect: str) -> dict[str, Any]:
+    return {"bare": True, "dialect": dialect, **token_of(address)}
 
 
 def _open(arguments: Arguments) -> dict[str, Any]:
@@ -96,7 +101,7 @@ def session_choices(arguments: Options) -> Mapping[str, Any]:
     return chosen
 
 
-class _Opening:
+class Opening:
     """The first commands and their replies; `rest` are the bytes after them."""
 
     def __init__(self, pipe: BytePipe, address: Address) -> None:
@@ -105,18 +110,25 @@ class _Opening:
         self._count = 0
         self.rest = b""
 
-    async def ask(self, command: str, params: dict[str, Any]) -> None:
-        """Raises:
-        CommandError: the server refuses the command, or closes the connection.
+    async def ask(self, command: str, params: dict[str, Any]) -> bytes:
+        """Return the line of the reply.
+
+        Raises:
+            CommandError: the server refuses the command, or closes the connection.
         """
         self._count += 1
         line = dumps({"id": f"connect-{self._count}", "type": command, **params}) + b"\n"
         with suppress(ConnectionError):  # its last words may say why
             await self._pipe.write(line)
-        reply = loads(await self._line())
+        found = await self._line()
+        try:
+            reply = loads(found)
+        except (ValueError, RecursionError):
+            reply = None
         if not isinstance(reply, dict) or not reply.get("success"):
             text = reply.get("error") if isinstance(reply, dict) else None
-            raise CommandError(str(text or f"{self._address} is not a server of Ludolf"))
+            raise CommandError(str(text or f"{self._address} is not a server of Ludolf."))
+        return found
 
     async def _line(self) -> bytes:
         while b"\n" not in self.rest:
@@ -128,7 +140,12 @@ class _Opening:
         return line
 
 
-async def _serve(pipe: BytePipe, begun: bytes, *, aborts: bool) -> int:
+async def move_lines(pipe: BytePipe, begun: bytes, *, aborts: bool = False) -> int:
+    """Move lines between stdio and a server; returns the exit code.
+
+    `begun` is written first. After the end of input, the server answers what it has read;
+    `aborts`: it stops the run too.
+    """
     stop = Stop()
     with Stdio(on_broken=lambda: stop(LOST)) as stdio:
         pump = _Pump(pipe, stdio, aborts=aborts)
