@@ -1,5 +1,6 @@
 """State of a benchmark run: programs with their homes, the model server, and the figures."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -59,6 +60,25 @@ class Stage:
             raise
         finally:
             agent.close()
+
+    def measure_module(self, program: Program, module: str, *arguments: str) -> None:
+        """Run a module that prints figures as JSON, in the home of a program.
+
+        Raises:
+            OSError: it failed.
+        """
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=self.root,
+            env=self.home(program).env(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise OSError(done.stderr[-500:])
+        for key, value in json.loads(done.stdout).items():
+            self.put(program, key, value)
 
     def each(self, key: str, measure: Callable[[Program], None]) -> None:
         """Measure every program; errors are recorded as notes.

@@ -1,7 +1,6 @@
 """Servers of the Model Context Protocol: cost of known ones, calls, search and the end."""
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,18 +21,8 @@ def measure(stage: Stage) -> None:
     def in_process(program: Program) -> None:
         folder = stage.root / "mcp"
         folder.mkdir(exist_ok=True)
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.mcp_client", str(stage.size(2000, 200)), str(folder)],
-            cwd=stage.root,
-            env=stage.home(program).env(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise OSError(done.stderr[-500:])
-        for key, value in json.loads(done.stdout).items():
-            stage.put(program, key, value)
+        count = str(stage.size(2000, 200))
+        stage.measure_module(program, "bench.mcp_client", count, str(folder))
 
     def start(program: Program) -> None:
         home = stage.home(program)

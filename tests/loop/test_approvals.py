@@ -65,7 +65,8 @@ async def test_an_approved_call_runs(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"value": DENY}, {"value": "Sure"}, {"value": 1}, {"cancelled": True}, {}]
+    "given",
+    [{"value": DENY}, {"value": "Sure"}, {"value": ""}, {"value": 1}, {"cancelled": True}, {}],
 )
 async def test_any_other_answer_is_a_no_that_the_model_reads(
     lab: Lab, given: dict[str, Any]

@@ -1,6 +1,6 @@
 """Questions to the user: their clock, which of them are open, and answers that fit."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,24 @@ async def test_an_engine_lists_the_dialogs_that_wait_for_an_answer(tmp_path: Pat
         assert await form == {"action": "cancel"}
         with pytest.raises(CommandError, match="Login cancelled"):
             await login
+
+
+class _Forms:
+    """A host that fills in every form at once."""
+
+    async def fill_form(self, message: str, schema: Mapping[str, Any]) -> tuple[str, Any]:
+        return "accept", {"name": message}
+
+    async def visit_address(self, message: str, url: str) -> None: ...
+
+
+async def test_forms_of_the_host_are_used_for_servers_that_come_later(tmp_path: Path) -> None:
+    async with stage(tmp_path) as s:
+        s.engine.forms = _Forms()
+        await s.engine.start("acp", s.server.ask)
+        await s.engine.reload()
+        answer = await s.engine.mcp.questions.answer("lab", "elicitation/create", FORM)
+    assert answer == {"action": "accept", "content": {"name": "lab asks: Which?"}}
 
 
 @pytest.mark.parametrize(

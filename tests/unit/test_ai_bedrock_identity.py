@@ -110,6 +110,28 @@ async def test_the_profile_of_the_stored_credential_wins_over_keys_and_gives_the
     assert "/ap-south-1/bedrock/" in scope
 
 
+async def test_a_session_with_its_own_environment_never_uses_that_of_the_process(
+    provider: Provider, tmp_path: Path
+) -> None:
+    config = tmp_path / ".aws" / "config"
+    config.parent.mkdir()
+    keys = "aws_access_key_id = AKID{0}\naws_secret_access_key = s\n"
+    profiles = ("[default]", "[profile dev]")
+    config.write_text("".join(f"{one}\n{keys.format(one[-4:-1])}" for one in profiles))
+    own = {"HOME": str(tmp_path)}
+    with Loopback(SHORT) as server, environment(**KEYS, AWS_PROFILE="other"):
+        access = Access(base_url=server.url)
+        for environ in (own, {**own, "AWS_PROFILE": "dev"}, {**own, **KEYS}):
+            told = await ask(provider, server, model=model(), access=access, environ=environ)
+            assert told.message.error_message is None
+    used = [sent.headers["authorization"].partition("/")[0] for sent in server.requests]
+    assert [one.partition("Credential=")[2] for one in used] == [
+        "AKIDult",
+        "AKIDdev",
+        "AKIDEXAMPLE",
+    ]
+
+
 async def test_refused_credentials_are_looked_for_anew(provider: Provider, tmp_path: Path) -> None:
     config = tmp_path / "config"
     stored = {"AWS_PROFILE": "dev", "AWS_CONFIG_FILE": str(config)}

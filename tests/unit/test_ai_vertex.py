@@ -211,6 +211,21 @@ def test_the_account_of_a_file_is_logged_in_once_for_many_requests(
     assert b"jwt-bearer" in logins[0].body
 
 
+def test_a_session_with_its_own_environment_uses_the_login_in_its_own_home(
+    tmp_path: Path, private_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/file/of/the/process")
+    folder = tmp_path / ".config" / "gcloud"
+    folder.mkdir(parents=True)
+    with Loopback(granted("own")) as login:
+        file = account_file(folder, private_key, login.url)
+        Path(file).rename(folder / "application_default_credentials.json")
+        asking = structs.replace(asked(vertex(), **CLOUD), environ={"HOME": str(tmp_path)})
+        requests, answer = ask(asking, place=at)
+    assert answer.message.error_message is None
+    assert requests[0].headers["authorization"] == "Bearer own"
+
+
 def test_a_token_that_runs_out_soon_is_renewed(tmp_path: Path, private_key: str) -> None:
     requests, logins, _ = ask_as(
         tmp_path, private_key, granted("one", 100), granted("two"), times=3

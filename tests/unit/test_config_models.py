@@ -423,3 +423,22 @@ def test_unknown_keys_and_values_of_models_json_are_explained(tmp_path: Path) ->
     (error,) = registry.errors
     assert "models.1.input.0: Invalid enum value 'video'. Valid values: text, image" in error
     assert registry.find("lab", "a") is not None
+
+
+# ---------------------------------------------------------------- several registries
+
+
+def test_registries_of_the_same_files_share_their_models(tmp_path: Path) -> None:
+    entry = {**LOCAL, "models": [{"id": "one"}]}
+    first, second = registry(tmp_path, {"mine": entry}), registry(tmp_path)
+    model = first.find("mine", "one")
+    assert model is not None
+    assert second.find("mine", "one") is model
+    second.register([model.replace(id="own")], Access(key="k"))
+    assert keys(second.of_provider("mine")) == ["mine/one", "mine/own"]
+    assert keys(first.of_provider("mine")) == ["mine/one"]
+    third = registry(tmp_path, {"mine": {**entry, "models": [{"id": "other"}]}})
+    assert third.find("mine", "one") is None
+    assert second.find("mine", "one") is model
+    second.refresh()
+    assert keys(second.of_provider("mine")) == ["mine/other", "mine/own"]

@@ -7,7 +7,7 @@ import time
 import msgspec
 
 from ludolf.agent.scope import Tasks
-from ludolf.serve.figures import ServerFigures, LoopLag, metrics_text, resident_bytes
+from ludolf.serve.figures import LoopLag, ServerFigures, metrics_text, resident_bytes
 
 _ROW = re.compile(r"# HELP (\w+) [^\n]+\n# TYPE (\w+) (counter|gauge)\n(\w+) ([-+.0-9e]+)\n")
 

@@ -1,17 +1,14 @@
 """Run ACP mode: the pipes, signals and the exit code."""
 
 import asyncio
-import contextlib
 import sys
 from pathlib import Path
 
 from ludolf.acp.server import AcpServer
 from ludolf.config.settings.options import Options
-from ludolf.rpc.signals import Stop, watch_signals
+from ludolf.rpc.signals import Stop, close_early, watch_signals
 from ludolf.rpc.stdio import Stdio
 
-CLOSE_SECONDS = 4.0
-LAST_WORDS_SECONDS = 0.1
 WAITS = (
     "ludolf serves the Agent Client Protocol: it waits for JSON-RPC messages of an editor on "
     "stdin, one on each line. Add `ludolf acp` to the agents of your editor. Ctrl-D ends it.\n"
@@ -37,13 +34,7 @@ async def _main(options: Options) -> int:
         watch_signals(stop)
         code = await stop.race(server.serve())
         if code is not None:
-            if code == 1:
-                sys.stderr.write("Error: stdout was closed by the reader\n")
-            stdio.leave()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await server.close()
-            await stdio.drain(LAST_WORDS_SECONDS)
+            await close_early(code, stdio, server.close)
         _end_processes()
         return code or 0
 

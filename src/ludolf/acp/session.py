@@ -84,6 +84,7 @@ class AcpSession:
             self._use_editor()
         if client.terminal and engine.workspace.settings.acp.terminal == "client":
             self._use_terminals()
+        engine.forms = self.dialogs
         await engine.start("acp", self.dialogs.send)
         self._follow_subagents()
         self.use_servers(servers)
@@ -126,7 +127,6 @@ class AcpSession:
         loop = asyncio.get_running_loop()
         self._timers.append(loop.call_later(WARM_UP_SECONDS, self.engine.warm_up))
         self.rest()
-        self._offer_forms()
         self._tasks.start(self._ask_for_trust())
 
     async def close(self) -> None:
@@ -209,19 +209,9 @@ class AcpSession:
             files.override({"mcp": {"firstWaitMs": FIRST_WAIT_MS}})
         report = self.engine.conversation.hub.report
         try:
-            self.engine.mcp.questions.forms = self.dialogs
             self.engine.mcp.administration.provide("host", read_servers(servers, report))
         except CommandError as error:
             report(f"MCP servers of the client are not used: {error}")
-
-    def _offer_forms(self) -> None:
-        """Show forms of MCP servers as a whole."""
-        if "ludolf.engine.features.mcp.feature" in sys.modules:
-            from ludolf.engine.features.mcp.feature import McpFeature
-
-            feature = self.engine.features.find(McpFeature)
-            if feature is not None:
-                feature.questions.forms = self.dialogs
 
     # ------------------------------------------------------------ trust
 

@@ -14,7 +14,7 @@ from ludolf.base import CommandError, ConfigError, check_path, expand_user
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.bundles import Bundles, Component
-from ludolf.engine.feature import F, Send, SessionMove
+from ludolf.engine.feature import F, Feature, HostForms, Send, SessionMove
 from ludolf.engine.history.compact import Compactor
 from ludolf.engine.history.handoff import Handoffs
 from ludolf.engine.history.sessions import Library, SessionSwitcher
@@ -98,6 +98,8 @@ class Engine(Component):
         self._logins_scope = Scope()
         self.mode: RunMode = "rpc"
         self.send: Send | None = None
+        # Set before `start`, if the host shows whole forms.
+        self.forms: HostForms | None = None
         self.on_shutdown: Callable[[], None] = _do_nothing
         self._shutting_down = False
         self._tally: Tally | None = None
@@ -234,7 +236,7 @@ class Engine(Component):
         if mode in _SERVING:
             report_unusable_default(self.workspace, self.models, mode)
         for feature in self.features:
-            feature.connect(send)
+            self._connect(feature)
         for feature in self.features:
             await feature.start()
         report_distrust(self.bundles)
@@ -329,7 +331,7 @@ class Engine(Component):
             self.workspace.files = before
             self.conversation.hub.post(Warned(message=NOT_APPLIED.format(error=error)))
         for feature in self.features:
-            feature.connect(self.send)
+            self._connect(feature)
         registry = self.models.registry
         for text in (*self.workspace.files.warnings, *registry.errors, *registry.unknown_keys):
             self.conversation.hub.post(Warned(message=text))
@@ -469,7 +471,7 @@ class Engine(Component):
         found = self.features.find(McpFeature)
         if found is None:
             found = self._added(McpFeature(self.bundles))
-            found.connect(self.send)
+            self._connect(found)
         return found
 
     @property
@@ -501,6 +503,10 @@ class Engine(Component):
 
     async def _renew(self, provider: str) -> None:
         await self._renewals.renew(provider)
+
+    def _connect(self, feature: Feature) -> None:
+        feature.connect(self.send)
+        feature.use_forms(self.forms)
 
     def _added(self, feature: F) -> F:
         self.features.add(feature)

@@ -6,7 +6,7 @@ it, as layers around the work. A feature overrides the methods that it needs.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -44,6 +44,21 @@ F = TypeVar("F", bound="Feature")
 T = TypeVar("T")
 # Returns False if the request cannot be shown.
 Send = Callable[["UiRequest"], bool | None]
+
+
+class HostForms(Protocol):
+    """A host that shows whole forms and opens addresses, instead of one dialog for each field.
+
+    Both return the action of the user: accept, decline or cancel; None if the host cannot.
+    """
+
+    async def fill_form(
+        self, message: str, schema: Mapping[str, Any]
+    ) -> tuple[str, Mapping[str, Any]] | None:
+        """Show a form by its schema; return the action and the values by name."""
+
+    async def visit_address(self, message: str, url: str) -> str | None:
+        """Ask the user to open an address."""
 
 
 class Vetoed(LudolfError):
@@ -305,6 +320,9 @@ class Feature:
 
     def connect(self, send: "Send | None") -> None:
         """Called when the host can be asked; `send` shows a dialog, None if there are none."""
+
+    def use_forms(self, forms: HostForms | None) -> None:
+        """Called with `connect`: the host shows whole forms, None if it does not."""
 
     async def start(self) -> None:
         """Called once, when the event loop runs.

@@ -35,6 +35,7 @@ from ludolf.engine.models import (
 from ludolf.engine.workspace import Workspace
 from ludolf.session import finder
 from ludolf.session.entries import SessionInfoBody, ThinkingLevelChangeBody
+from ludolf.session.store import check_not_held
 from ludolf.session.tree import LoadedSession, Session, new_session, open_session
 
 OFFLINE = f"{BUILT_IN}/offline"
@@ -127,6 +128,7 @@ def _existing(workspace: Workspace, place: finder.SessionFolder) -> Path | None:
 
 def _opened(bundles: Bundles, path: Path, loaded: LoadedSession | None) -> StartedSession:
     cwd = bundles.conversation.place.cwd
+    check_not_held(path)
     session = open_session(path, cwd, bundles.conversation.hub.report, loaded=loaded)
     try:
         finder.check_cwd(session.header, path, cwd)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 from ludolf import __version__
@@ -14,15 +13,13 @@ from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.rpc.connection import FrameSink, HostConnection
 from ludolf.rpc.desk import Desk, Pacing
 from ludolf.rpc.manners import adopt
-from ludolf.rpc.signals import Stop, watch_signals
+from ludolf.rpc.signals import Stop, close_early, watch_signals
 from ludolf.rpc.stdio import Stdio
 
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
 WARM_UP_SECONDS = 0.2
-CLOSE_SECONDS = 4.0
-LAST_WORDS_SECONDS = 0.1
 SHUTDOWN_SECONDS = 5.0
 _ON = ("1", "true", "yes", "on")
 
@@ -43,13 +40,7 @@ async def _main(options: Options, dialect: str) -> int:
         code = await stop.race(server.serve())
         if code is None:
             return 0
-        if code == 1:
-            sys.stderr.write("Error: stdout was closed by the reader\n")
-        stdio.leave()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await engine.close()
-        await stdio.drain(LAST_WORDS_SECONDS)
+        await close_early(code, stdio, engine.close)
         return code
 
 

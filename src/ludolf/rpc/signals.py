@@ -1,11 +1,19 @@
 """Signals end the program cleanly, with the code that a shell expects."""
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Coroutine
-from typing import Any
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.scope import Tasks
+
+if TYPE_CHECKING:
+    from ludolf.rpc.stdio import Stdio
+
+CLOSE_SECONDS = 4.0
+LAST_WORDS_SECONDS = 0.1
 
 
 class Stop:
@@ -33,6 +41,17 @@ def watch_signals(stop: Stop) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         loop.add_signal_handler(number, stop, 128 + number)
+
+
+async def close_early(code: int, stdio: "Stdio", close: Callable[[], Awaitable[None]]) -> None:
+    """End after a signal or a closed stdout: read no more, close, and send the last frames."""
+    if code == 1:
+        sys.stderr.write("Error: stdout was closed by the reader\n")
+    stdio.leave()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await close()
+    await stdio.drain(LAST_WORDS_SECONDS)
 
 
 def die_by(code: int) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ludolf.engine.run.shell import end_left_behind
 from ludolf.rpc.signals import Stop, watch_signals
 from ludolf.rpc.stdio import Stdio
 from ludolf.serve.lines import UnixDoor, serve_stdio
+from ludolf.serve.loop_watch import LoopWatch
 from ludolf.serve.options import ServeOptions
 from ludolf.serve.server import SessionServer
 
@@ -40,9 +42,11 @@ async def _main(options: ServeOptions) -> int:
     with Stdio(on_broken=lambda: None if not options.stdio else stop(1)) as stdio:
         server = SessionServer(options)
         doors = _Doors(server, options)
+        watch = LoopWatch(partial(_report_block, asyncio.get_running_loop(), server))
         try:
             serving = await doors.open()
             watch_signals(stop)
+            watch.start()
             stdio.send(dumps({"type": "serving", "pid": os.getpid(), **serving}) + b"\n")
             stdio.flush()
             work = serve_stdio(server, stdio) if options.stdio else server.serve()
@@ -50,10 +54,17 @@ async def _main(options: ServeOptions) -> int:
             await server.close(options.drain_seconds)
             await stdio.drain(LAST_WORDS_SECONDS)
         finally:
+            watch.stop()
             await doors.close()
             await server.tasks.close()
             end_left_behind(warn_on_stderr)
         return code or 0
+
+
+def _report_block(loop: asyncio.AbstractEventLoop, server: SessionServer, text: str) -> None:
+    """Report at once on stderr, and to all clients when the loop runs again."""
+    warn_on_stderr(f"Warning: {text}")
+    loop.call_soon_threadsafe(server.warn, text)
 
 
 class _Doors:

@@ -97,6 +97,11 @@ class SessionServer:
         for connection in tuple(self.connections):
             connection.end(GOING_AWAY)
 
+    def warn(self, text: str) -> None:
+        """Send a warning to the clients of every session."""
+        for slot in self.slots:
+            slot.engine.conversation.hub.notify(text)
+
     async def _sweep(self) -> None:
         """Unload unused sessions, and forget clients that are gone."""
         interval = min(_SWEEP_SECONDS, max(0.01, self.options.unload_seconds / 4))

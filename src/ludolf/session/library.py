@@ -16,7 +16,7 @@ from ludolf.base import CommandError, Value, Warn, check_path, dumps, expand_use
 from ludolf.session.entries import Entry, message_of
 from ludolf.session.finder import SessionFolder
 from ludolf.session.reader import NotASession, read_header, read_session
-from ludolf.session.store import is_written_elsewhere
+from ludolf.session.store import check_not_held, is_written_elsewhere
 from ludolf.session.tree import open_session
 
 AROUND = 60
@@ -52,7 +52,7 @@ def trash(place: SessionFolder, path: str, warn: Warn) -> Path:
     """Move a session file and its subagents' files to the trash folder; return the new path.
 
     Raises:
-        CommandError: the session is missing, in use by another process, or cannot be moved.
+        CommandError: the session is missing, in use, or cannot be moved.
     """
     import shutil
 
@@ -66,6 +66,7 @@ def trash(place: SessionFolder, path: str, warn: Warn) -> Path:
                 "End that process, then delete the session.",
                 code="session_in_use",
             )
+        check_not_held(target)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = folder / target.name
         if kept.exists():

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from ludolf.base import Warn
+from ludolf.base import CommandError, Warn
 
 # Bytes of the header line that are compared before each write.
 _COMPARED = 4096
@@ -311,6 +311,19 @@ def is_shared(path: Path) -> bool:
 def is_held(path: Path) -> bool:
     """Return whether this process has the file open for writing."""
     return _times_held(path) > 0
+
+
+def check_not_held(path: Path) -> None:
+    """Refuse a file that this process has open for writing: the lock excludes only others.
+
+    Raises:
+        CommandError: this process has the file open for writing.
+    """
+    if is_held(path):
+        raise CommandError(
+            f"Session is already open in this program: {path}. Close it there, or fork it.",
+            code="session_in_use",
+        )
 
 
 def is_written_elsewhere(path: Path) -> bool:

@@ -27,7 +27,7 @@ from ludolf.session.reader import (
     read_session,
     repair,
 )
-from ludolf.session.store import SessionFile, rewrite
+from ludolf.session.store import SessionFile, is_held, rewrite
 
 # A message that a host has received must be on disk, so the first message creates the file.
 _STARTS_FILE = ("message", "custom_message")
@@ -265,7 +265,7 @@ class Session:
         """Continue the file if its writer is gone."""
         assert self._file is not None
         try:
-            if not self._file.lock():
+            if is_held(self._file.path) or not self._file.lock():
                 return
         except OSError as problem:
             self._refuse(str(problem))

@@ -2,13 +2,11 @@
 
 import asyncio
 import os
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from ludolf.tools.process import ProcessCommand, StartError
+from ludolf.tools.process import ProcessCommand, StartError, settle_once
 from ludolf.tools.process_tree import WARDEN, Reaper, ReaperMessage
 from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, SIGKILL
-
-T = TypeVar("T")
 
 # Below the size from which the C library maps memory for each read.
 _READ_SIZE = 64 * 1024
@@ -124,21 +122,21 @@ class PipedProcess:
         match message:
             case ("started", pid):
                 self.pid = int(pid)
-                _settle(self._started, "")
+                settle_once(self._started, "")
             case ("failed", text):
-                _settle(self._started, str(text))
-                _settle(self._exit, 0)
+                settle_once(self._started, str(text))
+                settle_once(self._exit, 0)
             case ("exited", code, left):
                 if left and self._reaper is not None:
                     self._reaper.end()
                 self._exited(int(code))
             case ("ended", _):
-                _settle(self._ended, None)
+                settle_once(self._ended, None)
             case ("lost",):
                 # The reaper was killed; the supervisor kills the processes below it.
-                _settle(self._started, "its reaper was killed")
+                settle_once(self._started, "its reaper was killed")
                 self._exited(-SIGKILL)
-                _settle(self._ended, None)
+                settle_once(self._ended, None)
 
     def _exited(self, code: int) -> None:
         if self._exit.done():
@@ -223,8 +221,3 @@ def _read(file: int) -> bytes | None:
         return os.read(file, _READ_SIZE)
     except BlockingIOError:
         return None
-
-
-def _settle(future: "asyncio.Future[T]", value: T) -> None:
-    if not future.done():
-        future.set_result(value)

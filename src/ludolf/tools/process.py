@@ -182,17 +182,17 @@ class Running:
         match message:
             case ("failed", text):
                 self._failure = str(text)
-                _settle(self._exit, 0)
+                settle_once(self._exit, 0)
             case ("exited", code, left):
                 self._left = tuple(LeftBehind(pid=pid, name=name) for pid, name in left)
                 self._drain_until = self._loop.time() + DRAIN_SECONDS
-                _settle(self._exit, int(code))
+                settle_once(self._exit, int(code))
             case ("ended", _):
-                _settle(self._ended, None)
+                settle_once(self._ended, None)
             case ("lost",):
                 # The reaper was killed; the supervisor kills the processes below it.
-                _settle(self._exit, -SIGKILL)
-                _settle(self._ended, None)
+                settle_once(self._exit, -SIGKILL)
+                settle_once(self._ended, None)
 
     def _leave(self, *, kill: bool) -> None:
         os.close(self._pipe)
@@ -209,7 +209,7 @@ class Running:
             return False
         ready: asyncio.Future[None] = self._loop.create_future()
         # Watched only during a read, so that a slow reader pauses the command.
-        self._loop.add_reader(self._pipe, _settle, ready, None)
+        self._loop.add_reader(self._pipe, settle_once, ready, None)
         waited: set[asyncio.Future[None] | asyncio.Future[int]] = {ready}
         if not self._exit.done():
             waited.add(self._exit)
@@ -252,6 +252,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _settle(future: asyncio.Future[T], value: T) -> None:
+def settle_once(future: asyncio.Future[T], value: T) -> None:
+    """Set the result of a future, unless it has one."""
     if not future.done():
         future.set_result(value)

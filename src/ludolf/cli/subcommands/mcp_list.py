@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from ludolf.config.mcp.auth_file import ServerLogin
 from ludolf.config.mcp.cache import mcp_cache_file, read_cached_servers
 from ludolf.config.mcp.entries import McpEntry, has_syntax, same_server
 from ludolf.config.mcp.files import McpConfiguration, read_entry_objects, read_mcp_entries
-from ludolf.config.mcp.resolution import resolve_entry, server_cache_key
+from ludolf.config.mcp.resolution import ResolvedEntry, entry_digest, resolve_entry
 from ludolf.config.settings.home import Home, reader_of
 from ludolf.config.settings.trust import trusted_settings
 
@@ -43,7 +44,7 @@ class ListedServer(Value):
 def list_servers(home: Home, arguments: Namespace) -> int:
     """Print all servers; returns 1 if a file or an entry is invalid."""
     found = read_servers(home)
-    rows = [_listed(home, entry) for entry in found.entries.values()]
+    rows = _listed(home, tuple(found.entries.values()))
     for row in rows:
         if row.error is not None and row.enabled:
             sys.stderr.write(f"Warning: {row.error}\n")
@@ -131,8 +132,33 @@ def _has_entries(home: Home, path: Path) -> bool:
         return True
 
 
-def _listed(home: Home, entry: McpEntry) -> ListedServer:
-    row = ListedServer(
+def _listed(home: Home, entries: Sequence[McpEntry]) -> list[ListedServer]:
+    resolved = [_resolved(entry) for entry in entries]
+    keys = [None if isinstance(one, str) else entry_digest(one, home.cwd) for one in resolved]
+    known = read_cached_servers(mcp_cache_file(home), filter(None, keys), dict[str, Any])
+    rows = []
+    for entry, one, key in zip(entries, resolved, keys, strict=True):
+        row = _row(entry)
+        if isinstance(one, str):
+            rows.append(row.replace(error=one))
+            continue
+        record = known.get(key or "")
+        if record is not None:
+            row = row.replace(tools=_count(record, "tools"), prompts=_count(record, "prompts"))
+        rows.append(row.replace(login=_has_login(home, row.name, one.url)))
+    return rows
+
+
+def _resolved(entry: McpEntry) -> ResolvedEntry | str:
+    """Return the entry with its values expanded, or why that is impossible."""
+    try:
+        return resolve_entry(entry, os.environ, runs_commands=False)
+    except ConfigError as error:
+        return str(error)
+
+
+def _row(entry: McpEntry) -> ListedServer:
+    return ListedServer(
         name=entry.name,
         source=entry.source,
         path=entry.path,
@@ -141,15 +167,6 @@ def _listed(home: Home, entry: McpEntry) -> ListedServer:
         enabled=entry.enabled,
         exposure=entry.exposure,
     )
-    try:
-        resolved = resolve_entry(entry, os.environ, runs_commands=False)
-    except ConfigError as error:
-        return row.replace(error=str(error))
-    key = server_cache_key(entry, os.environ, home.cwd)
-    record = read_cached_servers(mcp_cache_file(home), (key,), dict[str, Any]).get(key)
-    if record is not None:
-        row = row.replace(tools=_count(record, "tools"), prompts=_count(record, "prompts"))
-    return row.replace(login=_has_login(home, row.name, resolved.url))
 
 
 def _count(record: dict[str, Any], key: str) -> int:

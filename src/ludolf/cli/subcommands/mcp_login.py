@@ -7,8 +7,6 @@ from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import LoginError
 from ludolf.base import CommandError
@@ -49,11 +47,11 @@ def login(words: Sequence[str]) -> int:
     arguments = parser.parse_args(words)
     home = find_home(None, os.environ)
     entry = _entry(home, arguments.name)
-    if entry.entry.auth is not None or any(n.lower() == "authorization" for n in entry.headers):
+    if entry.has_own_token:
         raise CommandError(_CONFIGURED.format(name=entry.entry.name))
     server = HttpServer(url=entry.url or "", headers=entry.headers, environ=os.environ)
     path = log_in_to_server(
-        home, entry.entry.name, server, oauth_of(entry), patience=arguments.timeout
+        home, entry.entry.name, server, entry.oauth_fields, patience=arguments.timeout
     )
     sys.stderr.write(f"Logged in to {entry.entry.name}. Stored in {path}\n")
     return 0
@@ -70,7 +68,7 @@ def logout(words: Sequence[str]) -> int:
     entry = _entry(home, arguments.name)
     name = entry.entry.name
     store = ServerLogin(home.agent, name, entry.url or "")
-    settings = read_oauth_settings(oauth_of(entry))
+    settings = read_oauth_settings(entry.oauth_fields)
     removed, problem = asyncio.run(log_out(store, settings, os.environ))
     if problem:
         sys.stderr.write(f"Warning: the tokens were not revoked at the server: {problem}\n")
@@ -103,12 +101,6 @@ def log_in_to_server(
         text = str(error).removesuffix(".")
         raise CommandError(f'The login to the MCP server "{name}" failed: {text}.') from error
     return str(store.path)
-
-
-def oauth_of(entry: ResolvedEntry) -> dict[str, Any]:
-    """Return the OAuth settings of an entry, with its secret expanded."""
-    oauth: dict[str, Any] = msgspec.to_builtins(entry.entry.oauth) or {}
-    return {**oauth, **({"clientSecret": entry.client_secret} if entry.client_secret else {})}
 
 
 # ---------------------------------------------------------------- private

@@ -28,6 +28,19 @@ class ResolvedEntry(Value):
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     client_secret: str | None = None
 
+    @property
+    def has_own_token(self) -> bool:
+        """Return whether the entry says which token is sent, in place of that of a login."""
+        names = (name.lower() for name in self.headers)
+        return self.entry.auth is not None or "authorization" in names
+
+    @property
+    def oauth_fields(self) -> dict[str, Any]:
+        """Return the key `oauth` of the entry, with its secret expanded."""
+        oauth: dict[str, Any] = msgspec.to_builtins(self.entry.oauth) or {}
+        secret = {"clientSecret": self.client_secret} if self.client_secret else {}
+        return {**oauth, **secret}
+
     def folder(self, cwd: Path) -> Path:
         """Return the folder that the server is started in, for a session in `cwd`."""
         return cwd / self.cwd if self.cwd else cwd

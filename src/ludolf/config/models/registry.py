@@ -1,6 +1,6 @@
 """Registry of models: shipped, from models.json, local, and registered at run time."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,23 +9,14 @@ from msgspec import structs
 from ludolf.ai.access import AUTH_HEADERS, Access
 from ludolf.ai.local import FILES, NO_KEY, SERVERS
 from ludolf.ai.models import Model
-from ludolf.base import ConfigError
 from ludolf.config.auth.keyring import KeyOrigin, Keyring
 from ludolf.config.auth.keys import KEY_VARIABLES
-from ludolf.config.models.models_file import (
-    ModelsFile,
-    ProviderEntry,
-    change_model,
-    join_compat,
-    make_model,
-    read_models,
-)
+from ludolf.config.models.file_models import customize, file_models, file_stamps, override
+from ludolf.config.models.models_file import ProviderEntry
 from ludolf.config.models.routes import ROUTES
-from ludolf.config.settings.files import Stamp, stamp
 
 if TYPE_CHECKING:
     from ludolf.config.models.local import LocalModels
-    from ludolf.config.models.models_store import ModelsStore
 
 LOCAL = (*SERVERS, FILES)
 Admission = Access | Callable[[Model], Access | None]
@@ -45,40 +36,43 @@ class ModelRegistry:
         self.stand_in: Access | None = None
         # Whether local model servers are scanned.
         self.local_servers = True
-        self._file = ModelsFile()
-        self._stamp: Stamp | None = None
-        self._models: dict[str, dict[str, Model]] = {}
+        self._stamps = file_stamps(path)
+        self._files = file_models(path, self._stamps)
+        self._models: dict[str, Mapping[str, Model]] = {}
         self._found: dict[str, dict[str, Model]] = {}
         self._local: LocalModels | None = None
         self._registered: dict[str, dict[str, Model]] = {}
         self._admissions: dict[str, Admission] = {}
         self._build_errors: list[str] = []
-        self._store: ModelsStore | None = None
-        self.refresh()
+        self._note_warnings()
 
     @property
     def errors(self) -> tuple[str, ...]:
         """Errors in models.json, as texts for users."""
-        for provider in self._file.providers:
+        for provider in self._files.file.providers:
             self._of(provider)
         # Building the models of a provider again repeats its errors.
-        return tuple(dict.fromkeys((*self._file.errors, *self._build_errors)))
+        return tuple(dict.fromkeys((*self._files.file.errors, *self._build_errors)))
 
     @property
     def unknown_keys(self) -> tuple[str, ...]:
         """Unknown keys in models.json, as texts for users."""
-        return self._file.warnings
+        return self._files.file.warnings
 
     def refresh(self) -> None:
-        """Read models.json again if it has changed."""
-        current = stamp(self.path)
-        if current == self._stamp:
+        """Read models.json and models-store.json again if one has changed."""
+        current = file_stamps(self.path)
+        if current == self._stamps:
             return
-        self._stamp = current
-        self._file = read_models(self.path)
-        self.warnings += [text for text in self._file.warnings if text not in self.warnings]
+        self._stamps = current
+        self._files = file_models(self.path, current)
+        self._note_warnings()
         self._models.clear()
         self._build_errors.clear()
+
+    def _note_warnings(self) -> None:
+        warnings = self._files.file.warnings
+        self.warnings += [text for text in warnings if text not in self.warnings]
 
     def register(self, models: Iterable[Model], access: Admission) -> None:
         """Add models with their access; they replace other models of the same id."""
@@ -120,19 +114,19 @@ class ModelRegistry:
         if model is None:
             return None
         models = {model.id: model}
-        self._customize(provider, models)
+        self._build_errors += customize(provider, self.entry(provider), models)
         return models[model.id]
 
     def entry(self, provider: str) -> ProviderEntry | None:
         """Return the entry of a provider in models.json."""
-        return self._file.providers.get(provider)
+        return self._files.file.providers.get(provider)
 
     def providers(self) -> tuple[str, ...]:
         """Return the providers that have models, shipped ones first."""
         from ludolf.config.models.catalog import catalog_providers
 
         shipped = (*catalog_providers(), *ROUTES)
-        names = (*shipped, *self._file.providers, *self._found, *self._registered)
+        names = (*shipped, *self._files.file.providers, *self._found, *self._registered)
         return tuple(name for name in dict.fromkeys(names) if self._of(name))
 
     def knows(self, provider: str) -> bool:
@@ -151,7 +145,9 @@ class ModelRegistry:
         """Return models with credentials; a key command counts as one and is not run."""
         self.refresh()
         shipped = [name for name in KEY_VARIABLES if self.admits_provider(name)]
-        names = dict.fromkeys((*shipped, *self._file.providers, *self._found, *self._registered))
+        names = dict.fromkeys(
+            (*shipped, *self._files.file.providers, *self._found, *self._registered)
+        )
         return tuple(
             model for name in names for model in self._of(name).values() if self.admits(model)
         )
@@ -235,7 +231,7 @@ class ModelRegistry:
 
     def _stated_values(self) -> Iterator[tuple[str, str, str]]:
         """Yield provider, header and value of models.json; keys have the header `key`."""
-        for provider, entry in self._file.providers.items():
+        for provider, entry in self._files.file.providers.items():
             yield provider, "key", entry.api_key or ""
             changes = (*entry.models, *entry.model_overrides.values())
             for headers in (entry.headers, *(change.headers or {} for change in changes)):
@@ -243,66 +239,27 @@ class ModelRegistry:
                     if value is not None:
                         yield provider, name, value
 
-    def _of(self, provider: str) -> dict[str, Model]:
+    def _of(self, provider: str) -> Mapping[str, Model]:
         models = self._models.get(provider)
         if models is None:
             models = self._models[provider] = self._build(provider)
         return models
 
-    def _build(self, provider: str) -> dict[str, Model]:
-        models: dict[str, Model] = {}
+    def _build(self, provider: str) -> Mapping[str, Model]:
         if provider in LOCAL:
             models = dict(self._found.get(provider, {}))
-        elif provider in KEY_VARIABLES:
-            from ludolf.config.models.catalog import catalog_models
-
-            models = {model.id: model for model in catalog_models(provider)}
-        if provider not in LOCAL:
-            self._add_stored(provider, models)
-        self._customize(provider, models)
+            self._build_errors += customize(provider, self.entry(provider), models)
+        else:
+            built = self._files.of(provider)
+            self._build_errors += built.errors
+            errors = self._files.store_errors
+            self.warnings += [text for text in errors if text not in self.warnings]
+            if provider not in self._registered:
+                return built.models
+            models = dict(built.models)
         own = dict(self._registered.get(provider, {}))
-        self._override(provider, own)
-        models.update(own)
-        return models
-
-    def _add_stored(self, provider: str, models: dict[str, Model]) -> None:
-        if self._store is None:
-            path = self.path.with_name("models-store.json")
-            if stamp(path) is None:
-                return
-            from ludolf.config.models.models_store import read_store
-
-            self._store = read_store(path)
-            self.warnings.extend(self._store.errors)
-        self._store.add_to(provider, models, self.entry(provider))
-
-    def _customize(self, provider: str, models: dict[str, Model]) -> None:
-        entry = self.entry(provider)
-        if entry is None:
-            return
-        kin = dict(models)
-        sibling = next(iter(models.values()), None)
-        for name, model in kin.items():
-            models[name] = structs.replace(
-                model,
-                base_url=entry.base_url or model.base_url,
-                compat=join_compat(model.compat, entry.compat),
-            )
-        for custom in entry.models:
-            try:
-                models[custom.id] = make_model(provider, entry, custom, kin.get(custom.id, sibling))
-            except ConfigError as error:
-                self._build_errors.append(str(error))
-        self._override(provider, models)
-
-    def _override(self, provider: str, models: dict[str, Model]) -> None:
-        entry = self.entry(provider) or ProviderEntry()
-        for name, change in entry.model_overrides.items():
-            try:
-                if name in models:
-                    models[name] = change_model(models[name], change)
-            except ConfigError as error:
-                self._build_errors.append(str(error))
+        self._build_errors += override(self.entry(provider), own)
+        return {**models, **own}
 
     def _needs_no_key(self, provider: str) -> bool:
         return provider == FILES or (provider in LOCAL and self.local.serves(provider))

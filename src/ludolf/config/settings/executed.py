@@ -246,7 +246,9 @@ def _key_commands(home: Home, environ: Mapping[str, str]) -> Iterator[Path]:
         for word in words:
             filled = _VARIABLE.sub(lambda name: environ.get(name[1] or name[2], name[0]), word)
             place = expand_user(filled, home.user)
-            program = which(place, path=environ.get("PATH")) if "/" not in place else None
+            program = (
+                which(place, path=environ.get("PATH", os.defpath)) if "/" not in place else None
+            )
             if (home.cwd / place).is_file():
                 yield home.cwd / place
             if program is not None:

@@ -18,6 +18,7 @@ from ludolf.protocol.results import OpenedSession
 from ludolf.session.entries import SessionHeader, ThinkingLevelChangeBody
 from ludolf.session.finder import SessionRecord, check_cwd, list_sessions, newest
 from ludolf.session.reader import NotASession, read_header
+from ludolf.session.store import check_not_held
 from ludolf.session.tree import Session, new_session, open_session
 from ludolf.session.views import user_text
 
@@ -217,6 +218,9 @@ class SessionSwitcher(Component):
 
     def _check(self, target: Path, shown: str) -> None:
         """Raise for a file that cannot be opened, before anything is stopped for it."""
+        own = (self.conversation.session, *self.unsaved)
+        if not any(_is_file_of(session, target) for session in own):
+            check_not_held(target)
         header = read_header(target)
         if header is not None:
             self._check_folder(header, target)
@@ -271,6 +275,11 @@ class SessionSwitcher(Component):
             session.append(ThinkingLevelChangeBody(thinking_level=models.level))
 
 
+def _is_file_of(session: Session, target: Path) -> bool:
+    path = session.path
+    return path is not None and os.path.realpath(path) == os.path.realpath(target)
+
+
 class Library:
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
@@ -285,8 +294,10 @@ class Library:
         Raises:
             CommandError: the session does not exist or is in use, or the name is empty.
         """
-        from ludolf.session.library import rename
+        from ludolf.session.library import rename, resolve
 
+        if not self.is_current(path):
+            check_not_held(resolve(self._conversation.place, path))
         rename(self._conversation.place, path, name, self._conversation.hub.report)
 
     def delete(self, path: str) -> Path:

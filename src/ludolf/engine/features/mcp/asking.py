@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import UNSET
@@ -11,7 +11,7 @@ from msgspec import UNSET
 from ludolf.agent.questions import AnswerClock
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.base import LudolfError, uuid4
-from ludolf.engine.feature import Send
+from ludolf.engine.feature import HostForms, Send
 from ludolf.engine.features.mcp.forms import (
     DECLINE,
     DONE,
@@ -119,19 +119,6 @@ class ServerDialogs:
         if answer is None:
             raise FormEnded("cancel")
         return answer
-
-
-class HostForms(Protocol):
-    """A host that shows whole forms and opens addresses, instead of one dialog for each field.
-
-    Both return the action of the user: accept, decline or cancel; None if the host cannot.
-    """
-
-    async def fill_form(self, message: str, schema: Json) -> tuple[str, Json] | None:
-        """Show a form by its schema; return the action and the values by name."""
-
-    async def visit_address(self, message: str, url: str) -> str | None:
-        """Ask the user to open an address."""
 
 
 class ServerQuestions:

@@ -36,7 +36,7 @@ class Declarations(Component):
     def __init__(self, bundles: Bundles, servers: ServerSet) -> None:
         super().__init__(bundles)
         self._servers = servers
-        self._offers = ServerOffers(bundles, servers)
+        self.offers = ServerOffers(bundles, servers)
         self._session: Session | None = None
         # Names in the order in which they were declared; `None` before the first request.
         self._direct: tuple[str, ...] | None = None
@@ -47,7 +47,7 @@ class Declarations(Component):
         self._path = _LoadedNames()
         self._provided: object = None
         self._exposure: tuple[tuple[int, int], ExposedTools] | None = None
-        self._resource_tools = resource_tools(self._offers)
+        self._resource_tools = resource_tools(self.offers)
 
     # ------------------------------------------------------------ before requests
 
@@ -72,7 +72,7 @@ class Declarations(Component):
             self.begin()
             return
         loaded = self._path.follow(self.conversation.session.path_to_leaf())
-        state = (self._offers.version, loaded, self._direct)
+        state = (self.offers.version, loaded, self._direct)
         if state == self._provided:
             return
         self._provided = state
@@ -81,10 +81,6 @@ class Declarations(Component):
     def forget(self) -> None:
         """Choose again with the next request: the user changed what is exposed."""
         self._direct = None
-
-    @property
-    def offers(self) -> ServerOffers:
-        return self._offers
 
     @property
     def section(self) -> str:
@@ -96,14 +92,14 @@ class Declarations(Component):
     async def find(self, query: str, limit: int) -> Sequence[ToolDefinition]:
         exposed = self._exposed()
         own = map(_definition_of, self._own_tools())
-        index = await self._offers.index((*exposed.direct, *exposed.deferred, *own))
+        index = await self.offers.index((*exposed.direct, *exposed.deferred, *own))
         return index.search(query, limit)
 
     def introduce(self, servers: Sequence[str]) -> dict[str, str]:
         loaded = set(self._path.follow(self.conversation.session.path_to_leaf()))
-        met = {tool.server for tool in self._offers.definitions() if tool.name in loaded}
+        met = {tool.server for tool in self.offers.definitions() if tool.name in loaded}
         texts = {
-            name: clean_text(self._offers.instructions(name), MOST_INSTRUCTIONS)
+            name: clean_text(self.offers.instructions(name), MOST_INSTRUCTIONS)
             for name in servers
             if name in self._servers.servers and name not in met
         }
@@ -129,7 +125,7 @@ class Declarations(Component):
                 input_schema=tool.parameters,
                 read_only=tool.read_only,
             )
-            for tool in self._offers.definitions()
+            for tool in self.offers.definitions()
             if tool.server == server
         )
 
@@ -139,18 +135,18 @@ class Declarations(Component):
         """Sort the tools that the options permit."""
         model, options = self.models.current, self.workspace.options
         window = model.context_window if model is not None else _NO_WINDOW
-        state = (self._offers.version, window)
+        state = (self.offers.version, window)
         if self._exposure is None or self._exposure[0] != state:
             permitted = (
                 structs.replace(one, tools=tuple(t for t in one.tools if permits(options, t.name)))
-                for one in self._offers.exposure_settings()
+                for one in self.offers.exposure_settings()
             )
             self._exposure = state, expose(permitted, window)
         return self._exposure[1]
 
     def _own_tools(self) -> tuple[Tool, ...]:
         """Return the tools for resources, if there are some and the options permit these tools."""
-        if not self._offers.names():
+        if not self.offers.names():
             return ()
         return tuple(tool for tool in self._resource_tools if self._permits_own(tool.name))
 
@@ -172,7 +168,7 @@ class Declarations(Component):
         exposed = self._exposed()
         tools: dict[str, Tool] = {}
         for definition in (*exposed.direct, *exposed.deferred):
-            tools[definition.name] = self._offers.tool(definition)
+            tools[definition.name] = self.offers.tool(definition)
         tools |= {tool.name: tool for tool in self._own_tools()}
         self._searches |= len(tools) > len(self._direct)
         declared = [name for name in self._direct if name in tools]
@@ -193,7 +189,7 @@ class Declarations(Component):
         deferred = {tool.server for tool in exposed.deferred}
         lines = []
         for name, server in self._servers.servers.items():
-            about = clean_text(self._offers.about(name), _LINE).partition("\n")[0]
+            about = clean_text(self.offers.about(name), _LINE).partition("\n")[0]
             if name in deferred or server.state == "starting":
                 lines.append(f"- {name}: {about}" if about else f"- {name}")
         if not lines or not self._searches:

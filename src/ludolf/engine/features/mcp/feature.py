@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.scope import Tasks
 from ludolf.engine.bundles import Bundles, Component
-from ludolf.engine.feature import Feature, History, PromptInput, Send, SessionMove
+from ludolf.engine.feature import Feature, History, HostForms, PromptInput, Send, SessionMove
 
 if TYPE_CHECKING:
     from ludolf.engine.features.mcp.administration import ServerAdministration
@@ -83,6 +83,7 @@ class McpFeature(SharedMcp):
     def __init__(self, bundles: Bundles) -> None:
         super().__init__(bundles)
         self._send: Send | None = None
+        self._forms: HostForms | None = None
         self._tasks = Tasks()
 
     @cached_property
@@ -95,6 +96,7 @@ class McpFeature(SharedMcp):
         requests = Requests(self.bundles, renewals.renew)
         questions = ServerQuestions(requests, lambda: self.workspace.settings.mcp.sampling)
         questions.connect(self._send)
+        questions.forms = self._forms
         return questions
 
     @cached_property
@@ -121,6 +123,11 @@ class McpFeature(SharedMcp):
         self._send = send
         if "questions" in vars(self):
             self.questions.connect(send)
+
+    def use_forms(self, forms: HostForms | None) -> None:
+        self._forms = forms
+        if "questions" in vars(self):
+            self.questions.forms = forms
 
     def answer_dialog(self, answer: "UiAnswer") -> None:
         if "questions" in vars(self):

@@ -1,9 +1,7 @@
 """Logins of MCP servers: tokens for connections, and the flow with the host's user."""
 
+import asyncio
 from collections.abc import Mapping
-from typing import Any
-
-import msgspec
 
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import ProviderError
@@ -19,7 +17,7 @@ from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.feature import Send
 from ludolf.engine.host.logins import CANCELLED, HostAsker
 from ludolf.mcp.login import BrowserLogin, log_out
-from ludolf.mcp.oauth import OAuthSettings, read_oauth_settings
+from ludolf.mcp.oauth import read_oauth_settings
 from ludolf.mcp.tokens import StoredTokens
 from ludolf.mcp.wire import HttpServer, McpError, Tokens
 from ludolf.protocol.commands import UiAnswer
@@ -59,11 +57,12 @@ def tokens_for(bundles: Bundles, resolved: ResolvedEntry) -> Tokens | None:
     entry = resolved.entry
     if entry.auth is not None:
         return ProviderTokens(bundles, entry.auth.provider)
-    if any(name.lower() == "authorization" for name in resolved.headers):
+    if resolved.has_own_token:
         return None
     url = resolved.url or ""
+    settings = read_oauth_settings(resolved.oauth_fields)
     store, environ = _store(bundles, entry.name, url), bundles.workspace.environ
-    return StoredTokens(url, store, _settings(resolved), environ)
+    return StoredTokens(url, store, settings, environ)
 
 
 class ServerLogins(Component):
@@ -78,7 +77,7 @@ class ServerLogins(Component):
         """Raises:
         CommandError: it is refused, failed, or was cancelled.
         """
-        resolved = _resolved(entry, self.workspace.environ)
+        resolved = await _resolved(entry, self.workspace.environ)
         if send is None:
             raise CommandError(f'Run "ludolf mcp login {entry.name}" in a terminal to log in.')
         if self._asker is not None:
@@ -86,9 +85,10 @@ class ServerLogins(Component):
         url, environ = resolved.url or "", self.workspace.environ
         store = _store(self.bundles, entry.name, url)
         server = HttpServer(url=url, headers=resolved.headers, environ=environ)
+        settings = read_oauth_settings(resolved.oauth_fields)
         asker = self._asker = HostAsker(send, self.conversation.answer_clock)
         host = callback_host(environ)
-        attempt = BrowserLogin(server, store, _settings(resolved), asker, host=host)
+        attempt = BrowserLogin(server, store, settings, asker, host=host)
         try:
             with self._work.open() as scope:
                 await scope.run(attempt.run())
@@ -106,9 +106,10 @@ class ServerLogins(Component):
         Raises:
             CommandError: the server has no logins.
         """
-        resolved = _resolved(entry, self.workspace.environ)
+        resolved = await _resolved(entry, self.workspace.environ)
         store = _store(self.bundles, entry.name, resolved.url or "")
-        removed, problem = await log_out(store, _settings(resolved), self.workspace.environ)
+        settings = read_oauth_settings(resolved.oauth_fields)
+        removed, problem = await log_out(store, settings, self.workspace.environ)
         if problem:
             text = f'The tokens of "{entry.name}" were not revoked at the server: {problem}'
             self.conversation.hub.report(text)
@@ -126,20 +127,14 @@ class ServerLogins(Component):
         self._work.abort_open()
 
 
-def _resolved(entry: McpEntry, environ: Mapping[str, str]) -> ResolvedEntry:
+async def _resolved(entry: McpEntry, environ: Mapping[str, str]) -> ResolvedEntry:
     if entry.url is None:
         raise CommandError(NOT_HTTP.format(name=entry.name))
     try:
-        return resolve_entry(entry, environ)
+        return await asyncio.to_thread(resolve_entry, entry, environ)
     except ConfigError as error:
         raise CommandError(str(error)) from error
 
 
 def _store(bundles: Bundles, name: str, url: str) -> ServerLogin:
     return ServerLogin(bundles.workspace.home.agent, name, url)
-
-
-def _settings(resolved: ResolvedEntry) -> OAuthSettings:
-    oauth: dict[str, Any] = msgspec.to_builtins(resolved.entry.oauth) or {}
-    secret = {"clientSecret": resolved.client_secret} if resolved.client_secret else {}
-    return read_oauth_settings({**oauth, **secret})

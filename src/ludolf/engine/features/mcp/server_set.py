@@ -151,7 +151,6 @@ class ServerSet(Component):
 
     def begin_new(self) -> "list[asyncio.Task[Any]]":
         """Start the servers of which nothing is known yet, and those that start eagerly."""
-        self.load()
         return [
             server.begin()
             for name, server in self._servers.items()
