@@ -37,7 +37,7 @@ async def talk(lab: Lab, *arguments: str) -> list[bytes]:
         await client.request("get_state")
         await client.ask("prompt", message="Go")
         await client.collect(client.wire.end)
-        await client.request("nothing", id="none")
+        await client.send("nothing")
         await client.request("set_model", provider="no", modelId="none")
         await client.request("bash", command="echo there")
         await client.request("set_thinking_level", level="low")
