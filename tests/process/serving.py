@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ludolf.base import loads
@@ -21,11 +22,13 @@ class RunningServer:
 
 
 @contextmanager
-def running_server(lab: Lab, name: str = "serve", **env: str) -> Iterator[RunningServer]:
-    """A server on a Unix socket in the agent folder, where other programs find it."""
-    path = lab.agent / "run" / f"{name}.sock"
+def running_server(
+    lab: Lab, name: str = "serve", path: Path | None = None
+) -> Iterator[RunningServer]:
+    """A server on a Unix socket in the agent folder, where other programs find it, or elsewhere."""
+    path = path or lab.agent / "run" / f"{name}.sock"
     words = ["serve", "--socket", str(path)]
-    program: Any = ForkedProgram(words, str(lab.work), {**lab.env, **env})
+    program: Any = ForkedProgram(words, str(lab.work), lab.env)
     with program:
         try:
             first = loads(program.stdout.readline())

@@ -37,7 +37,7 @@ async def talk(lab: Lab, *arguments: str) -> list[bytes]:
         await client.request("get_state")
         await client.ask("prompt", message="Go")
         await client.collect(client.wire.end)
-        await client.send("nothing")
+        await client.request("nothing", id=[1])
         await client.request("set_model", provider="no", modelId="none")
         await client.request("bash", command="echo there")
         await client.request("set_thinking_level", level="low")
@@ -49,7 +49,7 @@ async def talk(lab: Lab, *arguments: str) -> list[bytes]:
     return [_DIFFERENT.sub(b"X", line) for line in lab.lines]
 
 
-@pytest.mark.parametrize("dialect", ["pi", "pi-delta", "omp"])
+@pytest.mark.parametrize("dialect", ["pi", "pi-delta", "pi-0.79"])
 async def test_the_frames_are_those_of_a_program_of_its_own(
     lab: Lab, server: RunningServer, dialect: str
 ) -> None:

@@ -51,9 +51,9 @@ Output
                                   messages), pi-0.79 (exactly this version),
                                   pi-delta (deltas only), omp, xcsh,
                                   pi-early
-  --connect ADDRESS               with --mode rpc: use a session of `ludolf serve`
-                                  at unix:PATH, ws://HOST:PORT or
-                                  wss://HOST:PORT
+  --connect ADDRESS               with --mode rpc: use a session of a server
+                                  (`ludolf serve`) at unix:PATH,
+                                  ws://HOST:PORT or wss://HOST:PORT
   --on-eof detach|abort           with --connect: at the end of stdin, let the
                                   run continue (default) or stop it
   --export SESSION [FILE]         write a session as an HTML page and exit
