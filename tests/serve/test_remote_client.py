@@ -134,6 +134,26 @@ async def test_tools_and_dialogs_of_the_client_are_answered_across_cuts(
     assert '"5"' in str(lab.server.requests[1].body).replace("'", '"')
 
 
+async def test_a_tool_of_the_client_may_report_often_before_its_result(
+    lab: Lab, tmp_path: Path
+) -> None:
+    lab.server.add(answer(call("look", {})), answer("Done."))
+    async with serving(lab, tmp_path / "s"), remote(tmp_path / "s") as client:
+        session = await client.open(cwd=lab.work)
+        tool = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
+        await session.ask("set_host_tools", SECONDS, tools=[tool])
+        await session.prompt("Look")
+        asked = await session.wait_for("host_tool_call", SECONDS)
+        for text in ("one", "two"):
+            partial = {"content": [{"type": "text", "text": text}]}
+            await session.send("host_tool_update", id=asked["id"], partialResult=partial)
+            shown = await session.wait_for("tool_execution_update", SECONDS)
+            assert shown["partialResult"]["content"] == partial["content"]
+        await session.send("host_tool_result", id=asked["id"], result=partial)
+        await session.wait_for("agent_settled", SECONDS)
+        assert await session.get_last_assistant_text() == "Done."
+
+
 async def test_another_server_on_the_same_files_continues_the_session(
     lab: Lab, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Clients of a server over a WebSocket: the token, the same frames, the same cuts."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from ludolf.client import NotAdmitted, RemoteClient, ServerUnreachable
 from ludolf.serve.server import SessionServer
 from tests.process.harness import Lab, types
 from tests.process.script import answer
+from tests.serve.certificates import make_certificate
 from tests.serve.hall import serving
 
 TOKEN = "a token that is long enough for it"
@@ -62,7 +64,9 @@ class Only:
 
 
 @asynccontextmanager
-async def web_serving(lab: Lab, folder: Path) -> AsyncIterator[WebDoor]:
+async def web_serving(
+    lab: Lab, folder: Path, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[WebDoor]:
     async with serving(lab, folder / "s") as server:
         server.guard = Only()  # type: ignore[assignment]  # the token is all that counts here
         door = WebDoor(server)
@@ -70,10 +74,10 @@ async def web_serving(lab: Lab, folder: Path) -> AsyncIterator[WebDoor]:
         app.router.add_get("/ws", door.meet)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
         host, port = runner.addresses[0][:2]
-        door.address = f"ws://{host}:{port}"
+        door.address = f"{'ws' if tls is None else 'wss'}://{host}:{port}"
         try:
             yield door
         finally:
@@ -109,6 +113,17 @@ async def test_only_the_right_token_is_let_in(
             await client.ping()
         with pytest.raises(ServerUnreachable, match="HTTP 404"):
             await RemoteClient(f"{door.address}/elsewhere").connect()
+
+
+async def test_a_certificate_is_checked(lab: Lab, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate, key)
+    async with web_serving(lab, tmp_path, tls) as door:
+        with pytest.raises(ServerUnreachable, match=r"not trusted: .*Pass .* `ca`"):
+            await RemoteClient(door.address, token=TOKEN).connect()
+        async with RemoteClient(door.address, token=TOKEN, ca=str(certificate)) as client:
+            await client.ping()
 
 
 async def test_rpc_mode_connects_to_a_websocket(lab: Lab, tmp_path: Path) -> None:

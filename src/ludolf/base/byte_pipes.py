@@ -111,7 +111,13 @@ class _StreamPipe:
 async def _open_web(address: Address, ca: str | None) -> BytePipe:
     import ssl
 
-    from aiohttp import ClientError, ClientSession, ClientWSTimeout, WSServerHandshakeError
+    from aiohttp import (
+        ClientConnectorCertificateError,
+        ClientError,
+        ClientSession,
+        ClientWSTimeout,
+        WSServerHandshakeError,
+    )
 
     tls = ssl.create_default_context(cafile=ca) if address.kind == "wss" else True
     session = ClientSession(trust_env=not address.is_loopback)
@@ -125,6 +131,12 @@ async def _open_web(address: Address, ca: str | None) -> BytePipe:
             text = f"The server at {address} refused the connection: HTTP {error.status}."
             raise ConnectError(text, refused=True) from error
         raise _unreachable(address, f"HTTP {error.status}") from error
+    except ClientConnectorCertificateError as error:
+        await session.close()
+        reason = getattr(error.certificate_error, "verify_message", str(error.certificate_error))
+        advice = "Pass the file of its authority as `ca`, or in SSL_CERT_FILE."
+        text = f"The certificate of {address} is not trusted: {reason}. {advice}"
+        raise ConnectError(text) from error
     except ClientError as error:
         await session.close()
         raise _unreachable(address, str(error)) from error

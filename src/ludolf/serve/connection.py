@@ -297,9 +297,10 @@ class ServedConnection:
         if head.type == "extension_ui_response":
             self._answer_dialog(self._attachment(slot.id), head, body)
             return
-        if self._is_repeated(head):
-            return
-        self._in_flight += not COMMANDS[head.type].unanswered
+        if not COMMANDS[head.type].unanswered:  # those have the id of a call, perhaps many times
+            if self._is_repeated(head):
+                return
+            self._in_flight += 1
         self._perform(self._attachment(slot.id), head, body)
 
     async def _load(self, head: SessionHead, body: Body, wanted: str) -> None:
