@@ -2,6 +2,7 @@
 
 import re
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -185,3 +186,15 @@ def test_without_a_server_the_error_says_what_to_do(
     done = lab.run(*words)
     assert (done.code, done.stdout) == (1, b"")
     assert done.stderr.startswith(text)
+
+
+def test_the_engine_is_not_loaded(lab: Lab, server: RunningServer) -> None:
+    program = (sys.executable, "-X", "importtime", "-m", "ludolf")
+    words = ("--mode", "rpc", "--connect", server.address, "--no-session")
+    done = lab.run(*words, program=program, stdin=b'{"type":"get_state"}\n')
+    assert [each["success"] for each in done.records] == [True]
+    loaded = re.findall(r"\| +(\S+)$", done.stderr, re.MULTILINE)
+    assert "ludolf.cli.connect" in loaded
+    rooms = ("engine", "client", "session", "tools", "extensions", "serve", "mcp", "page")
+    unwanted = ("aiohttp", *(f"ludolf.{room}" for room in rooms))
+    assert [name for name in loaded if name.startswith(unwanted)] == []

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,6 +188,36 @@ async def test_a_session_that_the_server_lost_ends_with_an_error(
             await session.wait_for("agent_start", 30)
         with pytest.raises(SessionGone):
             await session.request("get_state")
+
+
+async def test_frames_without_sense_harm_nothing(peer: Peer, tmp_path: Path) -> None:
+    junk: tuple[Any, ...] = (
+        None,
+        True,
+        -1,
+        "x",
+        [],
+        {},
+        [[]],
+        {"entries": 1, "cursor": 2, "leafId": 3},
+    )
+    async with remote(peer.path) as client:
+        session = await client.open(cwd=tmp_path)
+        reading = asyncio.ensure_future(session.collect("agent_settled", 30))
+        kinds = ("response", "resync", "message_end", "session_moved", "extension_ui_request")
+        frames = [
+            {"type": kind, "session": name, "id": each, "data": each, "message": each, "seq": each}
+            for kind in (*kinds, "host_tool_call", "server_closing", None, 7)
+            for each in junk
+            for name in ("s0", each)
+        ]
+        for connection in peer.connections:
+            for frame in frames:
+                connection.send(frame)
+            connection.writer.write(b'\xff\n[]\n{"a":\n\n' + b"[" * 100_000 + b"\n")
+        assert not (await session.request("get_state"))["data"]
+        await session.prompt("hello")
+        assert (await reading)[-1]["type"] == "agent_settled"
 
 
 async def test_a_server_that_is_not_there_is_named_with_the_way_to_start_it(

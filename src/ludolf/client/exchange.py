@@ -154,6 +154,11 @@ def accepted(command: str, reply: Record) -> Any:
     return reply.get("data")
 
 
+def as_record(value: Any) -> Record:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
 def read_record(line: bytes) -> Record:
     """The record in a line. A reply that is nested too deeply to be read is a failed one; what is
     no frame at all is an event of the type `unreadable`."""

@@ -21,7 +21,7 @@ from ludolf.client.errors import (
     ServerUnreachable,
 )
 from ludolf.client.events import Record
-from ludolf.client.exchange import accepted, read_record
+from ludolf.client.exchange import accepted, as_record, read_record
 from ludolf.client.lines import Socket
 from ludolf.client.outbox import Outbox, SentCommand
 from ludolf.client.settling import fate_of
@@ -239,6 +239,7 @@ class ServerLink:
         """Introduce the client, attach its sessions again, send what has no reply."""
         try:
             welcome = accepted("hello", await (await self._shake(socket, "hello", self._hello())))
+            welcome = as_record(welcome)
             known = bool(welcome.get("known")) or not self.boot
             self.boot = str(welcome.get("boot"))
             await self._rejoin(socket, known=known)
@@ -322,12 +323,13 @@ class ServerLink:
             self.options.trace(line)
         self._heard_at = asyncio.get_running_loop().time()
         record = read_record(line)
+        session = record.get("session")
         if record["type"] == "response":
             self._take_reply(record)
         elif record["type"] == "session_moved":
             self._move(record)
-        elif "session" in record:
-            member = self.members.get(record["session"])
+        elif isinstance(session, str):
+            member = self.members.get(session)
             if member is not None:
                 member.receive(record, len(line))
         elif record["type"] == "server_closing":
@@ -335,11 +337,14 @@ class ServerLink:
                 member.receive(dict(record), len(line))
 
     def _take_reply(self, record: Record) -> None:
+        if not isinstance(record.get("success"), bool):
+            return
+        record.setdefault("error", "the server gave no reason")
         key = dumps(record.get("id"))
         future, member = self._shakes.pop(key, (None, None))
         if future is not None:
             if member is not None and record["success"]:
-                member.rejoin(record.get("data") or {})
+                member.rejoin(as_record(record.get("data")))
             if not future.done():
                 future.set_result(record)
             return

@@ -12,7 +12,7 @@ from ludolf.base.addresses import Address, parse_address
 from ludolf.client.connection import READY_SECONDS
 from ludolf.client.errors import ClientError, OddAnswer, SessionGone
 from ludolf.client.events import Record
-from ludolf.client.exchange import accepted
+from ludolf.client.exchange import accepted, as_record
 from ludolf.client.link import LinkOptions, ServerLink
 from ludolf.client.remote_options import AttachParams, OpenParams, RemoteOptions, check_options
 from ludolf.client.remote_session import RemoteSession
@@ -139,7 +139,7 @@ class RemoteClient:
 
         def join(record: Record) -> None:
             # Before any later frame is read, so that none of this session is missed.
-            session.join(record.get("data") or {})
+            session.join(as_record(record.get("data")))
             self._link.members[session.id] = session
 
         reply = await self._link.ask(command, params, join)
@@ -154,7 +154,7 @@ class RemoteClient:
         """Attach where the lost reply was: only the connection that was cut was attached."""
         params = {"session": session.id, **session.position(exact=False)}
         await self._link.ask(
-            "attach", params, lambda record: session.rejoin(record.get("data") or {})
+            "attach", params, lambda record: session.rejoin(as_record(record.get("data")))
         )
 
 

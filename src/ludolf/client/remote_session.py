@@ -11,7 +11,7 @@ from ludolf.base import dumps
 from ludolf.client.answering import HostAnswers
 from ludolf.client.errors import ClientError, OddAnswer, ServerClosed, SessionGone
 from ludolf.client.events import Record, SessionEventReader, SessionSnapshot
-from ludolf.client.exchange import SECONDS, accepted
+from ludolf.client.exchange import SECONDS, accepted, as_record
 from ludolf.client.link import ServerLink
 from ludolf.client.outbox import SentCommand
 from ludolf.client.remote_options import RemoteOptions
@@ -175,7 +175,7 @@ class RemoteSession(TypedExchange):
             self._seq = seq
         self._last.append(record["type"])
         if record["type"] == "resync":
-            self.rejoin(record.get("data") or {})
+            self.rejoin(as_record(record.get("data")))
             return
         if record["type"] == "message_end" and user_text(record.get("message")) is not None:
             self._seen += 1
@@ -184,7 +184,8 @@ class RemoteSession(TypedExchange):
 
     def join(self, data: Record) -> None:
         """Begin at the snapshot of the first answer."""
-        self.id, self.role = str(data.get("session")), data.get("role", "control")
+        self.id = str(data.get("session"))
+        self.role = "view" if data.get("role") == "view" else "control"
         self._begin_at(data)
         self._offer_dialogs(data)
 
@@ -212,7 +213,8 @@ class RemoteSession(TypedExchange):
         self._data = data
         epoch, _, seq = str(data.get("cursor")).rpartition("-")
         self._epoch, self._seq = epoch, int(seq) if seq.isdecimal() else 0
-        self._leaf, self._seen = data.get("leafId"), 0
+        leaf = data.get("leafId")
+        self._leaf, self._seen = leaf if isinstance(leaf, str) else None, 0
 
     def _add(self, record: Record, size: int) -> None:
         if not self._lags:
@@ -226,7 +228,7 @@ class RemoteSession(TypedExchange):
         """Ask for a snapshot, since events were dropped."""
         params = {"session": self.id, **self.position(exact=True)}
         reply = await self._link.ask(
-            "attach", params, lambda record: self.rejoin(record.get("data") or {})
+            "attach", params, lambda record: self.rejoin(as_record(record.get("data")))
         )
         accepted("attach", reply)
 
@@ -250,9 +252,8 @@ class RemoteSession(TypedExchange):
         return is_taken
 
     def _offer_dialogs(self, data: Record) -> None:
-        underway = data.get("underway")
-        dialogs = underway.get("dialogs", ()) if isinstance(underway, dict) else ()
-        for each in dialogs:
+        dialogs = as_record(data.get("underway")).get("dialogs")
+        for each in dialogs if isinstance(dialogs, list) else ():
             if isinstance(each, dict):
                 self._is_answered({"type": "extension_ui_request", **each})
 

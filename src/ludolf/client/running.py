@@ -7,7 +7,7 @@ from typing import Any
 from ludolf.base import dumps
 from ludolf.client.errors import ClientError, NoAnswer, Refused, RunInterrupted
 from ludolf.client.events import Record
-from ludolf.client.exchange import RecordExchange, accepted
+from ludolf.client.exchange import RecordExchange, accepted, as_record
 
 # The interval for polling a program that does not report when it is idle.
 ASK_SECONDS = 0.05
@@ -111,7 +111,7 @@ class PromptRun:
         """
         if self._snapshot is None:
             return
-        state = self._snapshot.get("state") or {}
+        state = as_record(self._snapshot.get("state"))
         self.is_over = not any(state.get(sign) for sign in _BUSY)
         if self.is_over and self._snapshot.get("interrupted"):
             raise RunInterrupted(

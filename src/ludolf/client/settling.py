@@ -42,8 +42,10 @@ def unseen_prompts(snapshot: Record, leaf: str | None, seen: int) -> list[str] |
 
     None if the snapshot does not begin right after that entry.
     """
-    entries = snapshot.get("entries") or []
-    if snapshot.get("more") or not all(isinstance(each, dict) for each in entries):
+    entries = snapshot.get("entries")
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        return None
+    if snapshot.get("more"):
         return None
     begins = entries[0].get("parentId") if entries else snapshot.get("leafId")
     if begins != leaf:
@@ -59,5 +61,6 @@ def user_text(message: Any) -> str | None:
     content = message.get("content")
     if isinstance(content, str):
         return content
-    pieces = (each for each in content or () if isinstance(each, dict))
+    blocks = content if isinstance(content, list) else ()
+    pieces = [each for each in blocks if isinstance(each, dict)]
     return "".join(str(each.get("text", "")) for each in pieces if each.get("type") == "text")

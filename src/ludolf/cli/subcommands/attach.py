@@ -10,7 +10,7 @@ from ludolf.base import CommandError
 from ludolf.base.addresses import Address, parse_address
 from ludolf.base.byte_pipes import open_pipe
 from ludolf.cli.connect import Opening, move_lines, token_of
-from ludolf.cli.terminal import columns, one_line, say, table, width
+from ludolf.cli.terminal import columns, one_line, plain, say, table, width
 from ludolf.client import ClientError, RemoteClient, ServerUnreachable, SessionSummary
 from ludolf.config.settings.server_places import find_sockets
 
@@ -83,11 +83,17 @@ def _show(found: Sequence[_Found]) -> int:
         return 0
     rows = [["id", "state", "clients", "folder"]]
     for _, each in found:
-        rows.append([each.session, each.state, str(each.clients), one_line(each.cwd, 60)])
+        rows.append([each.session, each.state, str(each.clients), _ending(each.cwd, 50)])
     room = columns() - sum(max(map(width, column)) + 2 for column in zip(*rows, strict=True))
     names = ["name", *(one_line(each.name or "", max(10, room)) for _, each in found)]
     say(table([[*row, name] for row, name in zip(rows, names, strict=True)]))
     return 0
+
+
+def _ending(folder: str, limit: int) -> str:
+    """The end of a path, which says most."""
+    text = " ".join(plain(folder).split())
+    return text if len(text) <= limit else f"…{text[-limit + 1 :]}"
 
 
 def _chosen(found: Sequence[_Found], wanted: str) -> tuple[Address, str]:
