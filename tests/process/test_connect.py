@@ -78,9 +78,10 @@ async def test_sessions_are_new_continued_or_named(lab: Lab, server: RunningServ
 async def test_the_session_has_the_environment_and_the_options_of_the_caller(
     lab: Lab, server: RunningServer
 ) -> None:
-    arguments = ("--connect", server.address, "--model", "chat/large", "--no-session")
-    async with lab.client(*arguments, MY_WORD="sesame") as client:
-        done = await client.ask("bash", command='echo "$MY_WORD"; pwd')
+    arguments = ("--model", "chat/large", "--no-session")
+    env = {"LUDOLF_CONNECT": server.address, "MY_WORD": "sesame"}
+    async with lab.client(*arguments, **env) as client:
+        done = await client.ask("bash", command='echo "$MY_WORD$LUDOLF_CONNECT"; pwd')
         state = await client.ask("get_state")
     assert done["output"].split() == ["sesame", str(lab.work)]
     assert state["model"]["provider"] == "chat"

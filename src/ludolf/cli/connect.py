@@ -79,9 +79,13 @@ def _open(arguments: Arguments) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of this process; what is not text cannot be sent."""
-    found = os.environ.items()
-    return {name: value for name, value in found if _is_text(name) and _is_text(value)}
+    """The environment of this process; what is not text cannot be sent.
+
+    Without the address of the server: programs that the session starts run their own sessions.
+    """
+    found = {name: value for name, value in os.environ.items() if _is_text(name + value)}
+    found.pop("LUDOLF_CONNECT", None)
+    return found
 
 
 def _is_text(value: str) -> bool:
