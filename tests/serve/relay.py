@@ -1,9 +1,10 @@
-"""A relay between Unix sockets that cuts connections abruptly at random places."""
+"""Relays in front of a server that cut connections abruptly at random places."""
 
 import asyncio
 import random
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 
 class CuttingRelay:
@@ -23,8 +24,8 @@ class CuttingRelay:
         self._transports: set[asyncio.WriteTransport] = set()
         self._handlers: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> "CuttingRelay":
-        self._server = await asyncio.start_unix_server(self._connected, self.path)
+    async def __aenter__(self) -> Self:
+        self._server = await self._listen()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -38,6 +39,12 @@ class CuttingRelay:
             transport.abort()
         self._transports.clear()
 
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_unix_server(self._connected, self.path)
+
+    async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_unix_connection(self._target)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -48,7 +55,7 @@ class CuttingRelay:
             writer.transport.abort()
             return
         try:
-            there, back = await asyncio.open_unix_connection(self._target)
+            there, back = await self._dial()
         except OSError:
             writer.transport.abort()
             return
@@ -71,3 +78,20 @@ class CuttingRelay:
                 self.cuts += 1
                 raise EOFError
         raise EOFError
+
+
+class TcpRelay(CuttingRelay):
+    """The same in front of a port of this machine; `port` is its own."""
+
+    def __init__(self, target: int, *, seed: int, life: tuple[int, int]) -> None:
+        super().__init__(Path(), Path(), seed=seed, life=life)
+        self._target_port = target
+        self.port = 0
+
+    async def _listen(self) -> asyncio.Server:
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self._target_port)
