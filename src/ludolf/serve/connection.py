@@ -164,6 +164,9 @@ class ServedConnection:
         while self._in_flight and not self._ended:
             self._room.clear()
             await self._room.wait()
+        if self.seat is not None and self.seat.bare:  # its commands are not counted
+            for attachment in tuple(self.seat.attachments.values()):
+                await attachment.slot.pacing.tasks.ended()
         self.end(NORMAL)
 
     def lost(self) -> None:
