@@ -11,15 +11,18 @@ from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ErrorCode, LudolfError
 from ludolf.protocol.commands import COMMANDS, CommandSpec, UiAnswer, read_command
 from ludolf.protocol.framing import BadFrame, Body, Head, Reply, render_reply
-from ludolf.protocol.server import SERVER_COMMANDS, Hello, Welcome
+from ludolf.protocol.server import SERVER_COMMANDS, Hello, Open, Welcome
 from ludolf.rpc.connection import unknown_command
 from ludolf.rpc.desk import read_line, refusal
+from ludolf.serve.isolated import IsolatedSessions, isolated_line
 from ludolf.serve.options import ClientLimits
 from ludolf.serve.seat import Seat, SessionAttachment, SessionHead, SharedSession, joined
 
 # Bytes of one batch for a client.
 _BATCH = 256 << 10
 _SHARE = 64 << 10
+# Commands that concern no session.
+_OF_SERVER = ("hello", "list", "ping", "shutdown")
 NO_SESSION = "Name a session, or open one first."
 NO_TOKEN = "The first command must be hello with the token of the server."
 NORMAL, GOING_AWAY, UNAUTHORIZED, STUCK, REPLACED = 1000, 1001, 4401, 4408, 4409
@@ -30,6 +33,7 @@ class Reception(Protocol):
 
     limits: ClientLimits
     tasks: Tasks
+    isolated: IsolatedSessions
 
     def loaded(self, session: str) -> SharedSession | None:
         """Return a loaded session."""
@@ -41,7 +45,7 @@ class Reception(Protocol):
             CommandError: it does not exist or cannot be opened.
         """
 
-    def hello(self, connection: "ServedConnection", hello: Hello) -> Welcome | None:
+    def hello(self, connection: "ServedConnection", head: Head, hello: Hello) -> Welcome | None:
         """Return the welcome of a client; None if its token is wrong, which is answered later.
 
         Raises:
@@ -90,6 +94,7 @@ class ServedConnection:
         self._due = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
+        self._sent = asyncio.Event()
         self._ended = False
         # Lines that wait until the session that a command opens is there.
         self._opening: asyncio.Task[None] | None = None
@@ -120,6 +125,12 @@ class ServedConnection:
         ):
             self._room.clear()
             await self._room.wait()
+        await self._server.isolated.drained(self)
+
+    async def sent(self) -> None:
+        """Wait until something was sent to the client."""
+        self._sent.clear()
+        await self._sent.wait()
 
     async def outgoing(self) -> bytes:
         """Return the next whole lines for the client; empty once the connection has ended."""
@@ -127,6 +138,7 @@ class ServedConnection:
             found = self._collect()
             if found:
                 self._room.set()
+                self._sent.set()
                 return found
             if self._ended:
                 return b""
@@ -180,6 +192,7 @@ class ServedConnection:
         self._server.left(self)
         self._due.set()
         self._room.set()
+        self._sent.set()
 
     def _collect(self) -> bytes:
         found: list[bytes] = []
@@ -210,25 +223,57 @@ class ServedConnection:
             self._refuse_line(error)
             return
         if not self.trusted and head.type != "hello":
-            self._reply(head, refusal(head, CommandError(NO_TOKEN, code="unauthorized")))
+            self.refuse(head, CommandError(NO_TOKEN, code="unauthorized"))
             self.end(UNAUTHORIZED)
             return
         try:
-            self._route(head, body)
+            if not self._relay(head, body, line):
+                self._route(head, body)
         except BadFrame as error:
             self._refuse_line(error)
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
 
     def _refuse_line(self, error: BadFrame) -> None:
         head = Head("parse", error.id)
-        self._reply(head, refusal(head, error))
+        self.refuse(head, error)
         if not self.trusted:
             self.end(UNAUTHORIZED)
 
-    def _route(self, head: Head, body: Body) -> None:
+    def _relay(self, head: Head, body: Body, line: bytes) -> bool:
+        """Pass a command to the process of an isolated session; False if it is for this one."""
         if self.seat is None and head.type != "hello":
             self._server.welcome(self, Hello())
+        isolated = self._server.isolated
+        if head.type == "open":
+            command: Open = read_command(head, body, SERVER_COMMANDS["open"])
+            if not command.isolated and not isolated.has(command.session):
+                return False
+            if not isolated.has(command.session):
+                self._in_flight += 1
+                work = isolated.open(self, head, isolated_line(line), command.env)
+                self._open(self._server.tasks.start(self._finish(head, work)))
+                return True
+        session = _session_of(head, body) or self.current
+        if session is None or head.type in _OF_SERVER or not isolated.has(session):
+            return False
+        self._in_flight += bool(head.id)
+        relay = isolated.ready(self, session)
+        if relay is not None:
+            relay.send(head, line)
+        else:
+            self._open(self._server.tasks.start(self._connect(head, line, session)))
+        return True
+
+    async def _connect(self, head: Head, line: bytes, session: str) -> None:
+        try:
+            relay = await self._server.isolated.connect(self, session)
+        except CommandError as error:
+            self.refuse(head, error)
+        else:
+            relay.send(head, line)
+
+    def _route(self, head: Head, body: Body) -> None:
         spec = SERVER_COMMANDS.get(head.type)
         if spec is not None:
             self._begin_server_command(spec, head, body)
@@ -258,7 +303,7 @@ class ServedConnection:
         """Raises:
         CommandError: the token or the protocol is refused.
         """
-        welcome = self._server.hello(self, hello)
+        welcome = self._server.hello(self, head, hello)
         if welcome is not None:
             self._reply(head, Reply(command=head.type, id=head.id, data=welcome))
 
@@ -277,7 +322,7 @@ class ServedConnection:
         try:
             data = await work
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
         else:
             if data is not None:
                 self._reply(head, Reply(command=head.type, id=head.id, **data))
@@ -304,7 +349,7 @@ class ServedConnection:
         try:
             slot = await self._server.load_stored(wanted)
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
         else:
             self._perform(self._attachment(slot.id), head, body)
 
@@ -344,6 +389,10 @@ class ServedConnection:
         if kept:
             self.send(kept)
         return kept is not None
+
+    def refuse(self, head: Head, error: LudolfError) -> None:
+        """Reply that a command was refused."""
+        self._reply(head, refusal(head, error))
 
     def _reply(self, head: Head, reply: Reply) -> None:
         whole = joined(render_reply(reply, codes=SERVER_CODES))

@@ -10,7 +10,7 @@ from ludolf import __version__
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, dumps
 from ludolf.protocol.dialects import NAMES
-from ludolf.protocol.framing import Head, Reply, render_reply
+from ludolf.protocol.framing import Head
 from ludolf.protocol.server import (
     PROTOCOL_VERSION,
     Attach,
@@ -34,6 +34,7 @@ from ludolf.serve.connection import (
 )
 from ludolf.serve.figures import ServerFigures
 from ludolf.serve.guard import AccessGuard
+from ludolf.serve.isolated import IsolatedSessions
 from ludolf.serve.log import RingPool
 from ludolf.serve.options import ClientLimits, ServeOptions
 from ludolf.serve.seat import Seat, SessionAttachment
@@ -63,6 +64,7 @@ class SessionServer:
         self.guard = guard
         settings = SlotSettings(options.ring, RingPool(options.all_rings), self.figures)
         self.slots = LoadedSessions(options, settings)
+        self.isolated = IsolatedSessions(options)
         self.connections: set[ServedConnection] = set()
         self._seats: dict[str, Seat] = {}
         self._end: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -93,6 +95,7 @@ class SessionServer:
                     await asyncio.gather(*settled)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
+                await self.isolated.close()
                 await self.slots.close()
         for connection in tuple(self.connections):
             connection.end(GOING_AWAY)
@@ -108,6 +111,7 @@ class SessionServer:
         while True:
             await asyncio.sleep(interval)
             await self.slots.unload_unused()
+            await self.isolated.end_unused()
             self._seats = {
                 name: seat for name, seat in self._seats.items() if not seat.is_forgettable
             }
@@ -137,12 +141,13 @@ class SessionServer:
     def left(self, connection: ServedConnection) -> None:
         """Note that a connection has ended; its sessions continue."""
         self.connections.discard(connection)
+        self.isolated.left(connection)
         seat = connection.seat
         if seat is not None and seat.connection is connection:
             for attachment in seat.leave():
                 attachment.slot.detach(attachment)
 
-    def hello(self, connection: ServedConnection, hello: Hello) -> Welcome | None:
+    def hello(self, connection: ServedConnection, head: Head, hello: Hello) -> Welcome | None:
         """Return the welcome of a client; None if its token is wrong, which is answered later.
 
         Raises:
@@ -151,7 +156,7 @@ class SessionServer:
         if not connection.trusted:
             if self.guard is None or not self.guard.accepts(hello.token):
                 self.figures.refused_logins += 1
-                self.tasks.start(_refuse(connection))
+                self.tasks.start(_refuse(connection, head))
                 return None
             connection.trusted = True
         if hello.protocol != PROTOCOL_VERSION or isinstance(hello.protocol, bool):
@@ -301,7 +306,11 @@ class SessionServer:
         return {"data": {"clients": self._loaded(name).clients()}}
 
     async def _list(self, command: ListSessionStates) -> ReplyFields:
-        return {"data": {"sessions": await self.slots.list(everything=command.all)}}
+        isolated = await self.isolated.summaries()
+        known = frozenset(each["session"] for each in isolated)
+        own = await self.slots.list(everything=command.all)
+        rest = (each for each in own if each.session not in known)
+        return {"data": {"sessions": (*isolated, *rest)}}
 
     async def _shutdown(self, command: Shutdown) -> ReplyFields:
         seconds = self.options.drain_seconds if command.drain is None else command.drain
@@ -325,9 +334,8 @@ async def _nothing() -> ReplyFields:
     return {}
 
 
-async def _refuse(connection: ServedConnection) -> None:
+async def _refuse(connection: ServedConnection, head: Head) -> None:
     """Answer a wrong token after a while, and end the connection."""
     await asyncio.sleep(REFUSAL_SECONDS)
-    reply = Reply(command="hello", error=NO_TOKEN, code="unauthorized")
-    connection.send(render_reply(reply))  # type: ignore[arg-type]  # without data it is bytes
+    connection.refuse(head, CommandError(NO_TOKEN, code="unauthorized"))
     connection.end(UNAUTHORIZED)
