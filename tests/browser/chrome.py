@@ -33,6 +33,8 @@ _FLAGS = (
     "--no-default-browser-check",
     "--hide-scrollbars",
     "--remote-debugging-port=0",
+    # A name that its owner has bound to this machine.
+    "--host-resolver-rules=MAP evil.example 127.0.0.1",
 )
 # A mouse, as on a desk; a page tells this from a finger by its media queries.
 _MOUSE = (

@@ -19,8 +19,8 @@ DOORS = (
 TASK_MAKER = "agent/scope.py"
 # Third parties: each is imported by one room's files only, and only msgspec at import time.
 EAGER = ("msgspec",)
-# The client of model servers, and the server of the live view.
-HTTP = ("ai/http/transport.py", "page/live/server.py")
+# The client of model servers, and the servers of the live view and of many sessions.
+HTTP = ("ai/http/transport.py", "page/live/server.py", "serve/web.py")
 
 
 def _called(call: ast.Call) -> str:

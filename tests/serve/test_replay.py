@@ -170,9 +170,7 @@ class CutClient(Client):
             self.follow(record)
 
     def follow(self, record: Record) -> None:
-        if record["type"] == "response" and record["command"] == "attach":
-            self._begin(record["data"])
-        elif record["type"] == "resync":
+        if record["type"] == "resync" or record.get("command") == "attach":
             self._begin(record["data"])
         elif record["type"] == "response":
             self._note(record)

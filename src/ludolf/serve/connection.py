@@ -11,9 +11,10 @@ from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, LudolfError
 from ludolf.protocol.commands import COMMANDS, CommandSpec, UiAnswer, read_command
 from ludolf.protocol.framing import BadFrame, Body, Head, Reply, render_reply, repair
-from ludolf.protocol.server import SERVER_COMMANDS, Hello, Welcome
+from ludolf.protocol.server import SERVER_COMMANDS, Hello, Open, Welcome
 from ludolf.rpc.connection import unknown_command
 from ludolf.rpc.desk import read_line, refusal
+from ludolf.serve.isolated import IsolatedSessions, isolated_line
 from ludolf.serve.options import ClientLimits
 from ludolf.serve.seat import (
     SERVER_CODES,
@@ -27,6 +28,8 @@ from ludolf.serve.seat import (
 # Bytes of one batch for a client.
 _BATCH = 256 << 10
 _SHARE = 64 << 10
+# Commands that concern no session.
+_OF_SERVER = ("hello", "list", "ping", "shutdown")
 NO_SESSION = "Name a session, or open one first."
 NO_TOKEN = "The first command must be hello with the token of the server."
 NORMAL, GOING_AWAY, UNAUTHORIZED, STUCK, REPLACED = 1000, 1001, 4401, 4408, 4409
@@ -37,6 +40,7 @@ class Reception(Protocol):
 
     limits: ClientLimits
     tasks: Tasks
+    isolated: IsolatedSessions
 
     def loaded(self, session: str) -> SharedSession | None:
         """Return a loaded session."""
@@ -96,6 +100,7 @@ class ServedConnection:
         self._due = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
+        self._sent = asyncio.Event()
         self._ended = False
         # Has shown a wrong token: nothing more is read.
         self._is_refused = False
@@ -130,6 +135,12 @@ class ServedConnection:
         ):
             self._room.clear()
             await self._room.wait()
+        await self._server.isolated.drained(self)
+
+    async def sent(self) -> None:
+        """Wait until something was sent to the client."""
+        self._sent.clear()
+        await self._sent.wait()
 
     async def outgoing(self) -> bytes:
         """Return the next whole lines for the client; empty once the connection has ended."""
@@ -137,6 +148,7 @@ class ServedConnection:
             found = self._collect()
             if found:
                 self._room.set()
+                self._sent.set()
                 return found
             if self._ended:
                 return b""
@@ -185,6 +197,10 @@ class ServedConnection:
         if self.unsent > self._server.limits.unsent and not self._ended:
             asyncio.get_running_loop().call_soon(self.end, STUCK)
 
+    def begun(self) -> None:
+        """Note that a command that came over this connection needs a reply."""
+        self._in_flight += 1
+
     def finished(self) -> None:
         """Note that a command that came over this connection is done."""
         self._in_flight -= 1
@@ -204,6 +220,7 @@ class ServedConnection:
             self._direct.clear()
         self._due.set()
         self._room.set()
+        self._sent.set()
 
     def _collect(self) -> bytes:
         found: list[bytes] = []
@@ -237,7 +254,7 @@ class ServedConnection:
         try:
             if bare is not None:
                 self._begin_bare(bare, head, body)
-            else:
+            elif not self._relay(head, body, line):
                 self._route(head, body)
         except BadFrame as error:
             self._refuse_line(error)
@@ -267,9 +284,39 @@ class ServedConnection:
         if not self.trusted:
             self.end(UNAUTHORIZED)
 
-    def _route(self, head: Head, body: Body) -> None:
+    def _relay(self, head: Head, body: Body, line: bytes) -> bool:
+        """Pass a command to the process of an isolated session; False if it is for this one."""
         if self.seat is None and head.type != "hello":
             self._server.welcome(self, Hello())
+        isolated = self._server.isolated
+        if head.type == "open":
+            command: Open = read_command(head, body, SERVER_COMMANDS["open"])
+            if not command.isolated and not isolated.has(command.session):
+                return False
+            if not isolated.has(command.session):
+                self._in_flight += 1
+                work = isolated.open(self, head, isolated_line(body), command.env)
+                self._open(self._server.tasks.start(self._finish(head, work)))
+                return True
+        session = _session_of(head, body) or self.current
+        if session is None or head.type in _OF_SERVER or not isolated.has(session):
+            return False
+        relay = isolated.ready(self, session)
+        if relay is not None:
+            relay.send(head, line)
+        else:
+            self._open(self._server.tasks.start(self._connect(head, line, session)))
+        return True
+
+    async def _connect(self, head: Head, line: bytes, session: str) -> None:
+        try:
+            relay = await self._server.isolated.connect(self, session)
+        except CommandError as error:
+            self._reply(head, refusal(head, error))
+        else:
+            relay.send(head, line)
+
+    def _route(self, head: Head, body: Body) -> None:
         spec = SERVER_COMMANDS.get(head.type)
         if spec is not None:
             self._begin_server_command(spec, head, body)

@@ -9,8 +9,8 @@ import msgspec
 _EVERY_SECONDS = 0.5
 _KEPT = 30  # with the interval above: 15 seconds, a usual interval between two reads
 _COUNTERS = {
-    "frames": "Frames sent to clients.",
-    "bytes": "Bytes of frames sent to clients.",
+    "frames": "Numbered frames of all sessions.",
+    "bytes": "Bytes of these frames.",
     "replays": "Attachments that were answered with the missed frames.",
     "snapshots": "Attachments that were answered with a snapshot.",
     "resyncs": "Snapshots sent to clients that were too far behind.",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ludolf.base import ConfigError, short_id
+from ludolf.serve.options import ServeOptions
 
 TOKEN_FILE = "serve-token"
 _TOKEN_BYTES = 32  # 256 bits
@@ -163,6 +164,17 @@ class AccessGuard:
         # A page can bind its name to an address, but it cannot make the browser send an address
         # that the browser is not connected to.
         return address is not None and (_is_loopback(address) or _is_any(self._listening))
+
+
+def load_guard(options: ServeOptions) -> AccessGuard:
+    """Return the guard of a server over HTTP; its token is made if there is none yet.
+
+    Raises:
+        ConfigError: the token file, a host or an origin cannot be used.
+    """
+    assert options.http is not None
+    token = TokenFile(options.agent_dir).load(new=options.new_token)
+    return AccessGuard(token, options.hosts, options.origins, options.http[0])
 
 
 class Place(NamedTuple):

@@ -35,11 +35,13 @@ class ClientLimits(msgspec.Struct, frozen=True):
 class ServeOptions(msgspec.Struct, kw_only=True):
     """`options` are those of every session, unless a client chooses others.
 
-    `roots` are the folders that sessions may work in; without any, every folder.
+    `roots` are the folders that sessions may work in; without any, every folder. `words` are the
+    options of sessions as they stood on the command line.
     """
 
     options: Options
     agent_dir: Path
+    words: tuple[str, ...] = ()
     socket: Path | None = None
     http: tuple[str, int] | None = None
     stdio: bool = False

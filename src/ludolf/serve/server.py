@@ -35,6 +35,7 @@ from ludolf.serve.connection import (
 )
 from ludolf.serve.figures import ServerFigures
 from ludolf.serve.guard import AccessGuard
+from ludolf.serve.isolated import IsolatedSessions
 from ludolf.serve.log import RingPool
 from ludolf.serve.options import ClientLimits, ServeOptions
 from ludolf.serve.seat import SERVER_CODES, Seat, SessionAttachment, joined
@@ -64,6 +65,7 @@ class SessionServer:
         self.guard = guard
         settings = SlotSettings(options, RingPool(options.all_rings), self.figures)
         self.slots = LoadedSessions(options, settings)
+        self.isolated = IsolatedSessions(options)
         self.connections: set[ServedConnection] = set()
         self._seats: dict[str, Seat] = {}
         self._end: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -94,6 +96,7 @@ class SessionServer:
                     await asyncio.gather(*settled)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
+                await self.isolated.close()
                 await self.slots.close()
         for connection in tuple(self.connections):
             connection.end(GOING_AWAY)
@@ -109,6 +112,7 @@ class SessionServer:
         while True:
             await asyncio.sleep(interval)
             await self.slots.unload_unused()
+            await self.isolated.end_unused()
             self._seats = {
                 name: seat for name, seat in self._seats.items() if not seat.is_forgettable
             }
@@ -138,6 +142,7 @@ class SessionServer:
     def left(self, connection: ServedConnection) -> None:
         """Note that a connection has ended; its sessions continue."""
         self.connections.discard(connection)
+        self.isolated.left(connection)
         self._vacate(connection)
 
     def _vacate(self, connection: ServedConnection) -> None:
@@ -315,7 +320,11 @@ class SessionServer:
         return {"data": {"clients": self._loaded(name).clients()}}
 
     async def _list(self, command: ListSessionStates) -> ReplyFields:
-        return {"data": {"sessions": await self.slots.list(everything=command.all)}}
+        isolated = await self.isolated.summaries()
+        known = frozenset(each["session"] for each in isolated)
+        own = await self.slots.list(everything=command.all)
+        rest = (each for each in own if each.session not in known)
+        return {"data": {"sessions": (*isolated, *rest)}}
 
     async def _shutdown(self, command: Shutdown) -> ReplyFields:
         seconds = self.options.drain_seconds if command.drain is None else command.drain

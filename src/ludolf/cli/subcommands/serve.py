@@ -29,6 +29,7 @@ def run(words: Sequence[str]) -> int:
         ServeOptions(
             options=options,
             agent_dir=folder,
+            words=tuple(rest),
             socket=socket.absolute() if has_socket else None,
             http=arguments.http,
             stdio=arguments.stdio,
