@@ -339,8 +339,13 @@ def isolated_line(body: Body) -> bytes:
     Raises:
         BadFrame: it is not a command.
     """
+    return dumps({**_fields(body), "isolated": False})
+
+
+def _fields(body: Body) -> dict[str, Any]:
+    if not isinstance(body, bytes):
+        return body
     try:
-        fields = msgspec.json.decode(body) if isinstance(body, bytes) else body
+        return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
-        fields = repair(bytes(body))
-    return dumps({**fields, "isolated": False})
+        return repair(body)
