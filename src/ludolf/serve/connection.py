@@ -248,7 +248,7 @@ class ServedConnection:
                 self._refuse_line(error)
             return
         if not self.trusted and head.type != "hello":
-            self._reply(head, refusal(head, CommandError(NO_TOKEN, code="unauthorized")))
+            self.refuse(head, CommandError(NO_TOKEN, code="unauthorized"))
             self.end(UNAUTHORIZED)
             return
         try:
@@ -259,7 +259,7 @@ class ServedConnection:
         except BadFrame as error:
             self._refuse_line(error)
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
 
     def _bare_attachment(self) -> SessionAttachment | None:
         """Return the session of a client that speaks as in RPC mode, once it has opened it."""
@@ -280,7 +280,7 @@ class ServedConnection:
 
     def _refuse_line(self, error: BadFrame) -> None:
         head = Head("parse", error.id)
-        self._reply(head, refusal(head, error))
+        self.refuse(head, error)
         if not self.trusted:
             self.end(UNAUTHORIZED)
 
@@ -312,7 +312,7 @@ class ServedConnection:
         try:
             relay = await self._server.isolated.connect(self, session)
         except CommandError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
         else:
             relay.send(head, line)
 
@@ -369,7 +369,7 @@ class ServedConnection:
         try:
             data = await work
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
         else:
             if data is not None:
                 self._reply(head, Reply(command=head.type, id=head.id, **data))
@@ -401,7 +401,7 @@ class ServedConnection:
         try:
             slot = await self._server.load_stored(wanted)
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
             self._finished(head)
         else:
             self._perform(self._attachment(slot.id), head, body)
@@ -444,6 +444,10 @@ class ServedConnection:
         if kept:
             self.seat.send_in_place(session, kept)
         return kept is not None
+
+    def refuse(self, head: Head, error: LudolfError) -> None:
+        """Reply that a command was refused."""
+        self._reply(head, refusal(head, error))
 
     def _reply(self, head: Head, reply: Reply) -> None:
         self._deliver(head, joined(render_reply(reply, codes=SERVER_CODES)))

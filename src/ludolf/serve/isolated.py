@@ -146,6 +146,7 @@ class SessionRelay:
         self.child = child
         self._client = client
         self._pending: dict[bytes, Head] = {}
+        self.is_closed = False
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def connect(self) -> None:
@@ -222,12 +223,14 @@ class SessionRelay:
             self._client.send(joined(render_reply(reply)))
         if not self._opened.done():
             self._opened.set_result(None)
-        if not self.child.is_running and self._client.current is not None:
+        if not self.is_closed and self._client.current is not None:
             session = dumps(self._client.current)
             text = b'{"session":%b,"type":"warning","message":%b}\n'
             self._client.send(text % (session, dumps(ENDED)))
 
     def close(self) -> None:
+        """End the relay: the client is gone."""
+        self.is_closed = True
         self._writer.close()
 
 
@@ -285,6 +288,8 @@ class IsolatedSessions:
     async def _run(self, client: RelayClient, relay: SessionRelay) -> None:
         await relay.run(self._moved)
         self._relays.pop((client, relay.child), None)
+        if not relay.is_closed:
+            await self._end(relay.child)
 
     def _moved(self, child: ChildServer, session: str) -> None:
         for known in child.sessions:

@@ -10,7 +10,7 @@ from ludolf import __version__
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, dumps
 from ludolf.protocol.dialects import NAMES
-from ludolf.protocol.framing import Head, render_reply
+from ludolf.protocol.framing import Head
 from ludolf.protocol.server import (
     PROTOCOL_VERSION,
     Attach,
@@ -23,7 +23,6 @@ from ludolf.protocol.server import (
     Shutdown,
     Welcome,
 )
-from ludolf.rpc.desk import refusal
 from ludolf.serve.connection import (
     GOING_AWAY,
     NO_SESSION,
@@ -38,7 +37,7 @@ from ludolf.serve.guard import AccessGuard
 from ludolf.serve.isolated import IsolatedSessions
 from ludolf.serve.log import RingPool
 from ludolf.serve.options import ClientLimits, ServeOptions
-from ludolf.serve.seat import SERVER_CODES, Seat, SessionAttachment, joined
+from ludolf.serve.seat import Seat, SessionAttachment
 from ludolf.serve.slot import Slot, SlotSettings
 from ludolf.serve.slots import LoadedSessions, unknown_session
 
@@ -351,6 +350,5 @@ async def _nothing() -> ReplyFields:
 async def _refuse(connection: ServedConnection, head: Head) -> None:
     """Answer a wrong token after a while, and end the connection."""
     await asyncio.sleep(REFUSAL_SECONDS)
-    reply = refusal(head, CommandError(NO_TOKEN, code="unauthorized"))
-    connection.send(joined(render_reply(reply, codes=SERVER_CODES)))
+    connection.refuse(head, CommandError(NO_TOKEN, code="unauthorized"))
     connection.end(UNAUTHORIZED)
