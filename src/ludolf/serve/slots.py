@@ -68,9 +68,6 @@ class LoadedSessions:
             CommandError: the folder, the session or an option cannot be used.
             ConfigError: the configuration cannot be used.
         """
-        if command.isolated:
-            text = "Sessions in a process of their own are not supported. Leave isolated away."
-            raise CommandError(text, code="unsupported")
         options = self._session_options(command)
         if command.session == "new":
             return await self._start(options)
