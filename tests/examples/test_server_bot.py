@@ -62,7 +62,8 @@ def test_chats_continue_after_a_kill_of_the_server_and_a_restart_of_the_bot(
         _wait_for_text(socket, known["ann"])
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
-        ground.script({"text": "I have thought."}, {"text": "Still here.", "match": "there"})
+        thought = {"text": "I have thought.", "match": "Continue"}
+        ground.script(thought, {"text": "Still here.", "match": "there"})
         with served(ground, "--socket", socket):
             assert _read(bot) == {"ann> I have thought."}
             assert bot.stdin is not None

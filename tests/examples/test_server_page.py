@@ -15,7 +15,7 @@ import pytest
 from ludolf.client import RemoteClient
 from ludolf.protocol.server import SERVER_ROWS
 from ludolf.serve.figures import _COUNTERS, _GAUGES
-from tests.examples.ground import ROOT, Ground
+from tests.examples.ground import ROOT, Ground, read_until
 from tests.examples.server_stage import Transcript, make_certificate, nginx, served, tls_relay
 from tests.process.harness import WAIT_SECONDS
 
@@ -130,9 +130,9 @@ def test_curl_follows_a_session_and_continues_after_a_cursor(place: Ground) -> N
         session = re.findall(r'"session":"([^"]+)"', first)[0]
         header = f"Authorization: Bearer {token_of(place).read_text().strip()}"
         address = f"{server.url}/events?session={session}"
-        head = f"curl -fsSN -H 'Last-Event-ID: {cursor}' -H '{header}' '{address}' | head -5"
-        again = place.run("sh", "-c", head)
-        assert b'"seq":2,"type":"turn_start"' in again.stdout
+        after = ("-H", f"Last-Event-ID: {cursor}")
+        with place.started("curl", "-fsSN", "-H", header, *after, address) as again:
+            assert b'"seq":1,' not in read_until(again.stdout, b'"seq":2,"type":"turn_start"}')
         assert server.end() == 143
 
 
