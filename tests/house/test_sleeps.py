@@ -31,6 +31,7 @@ ALLOWED = {
     "process/test_view.py": {
         "test_the_browser_is_opened_by_a_private_file": "polls for a file of another program",
     },
+    "serve/service.py": {"holds": "polls the server for a condition"},
     "soak/host.py": {"stop_reading": "is a host that does not read for a time"},
     "soak/soak.py": {
         "_hold_still": "stops the program for a time",

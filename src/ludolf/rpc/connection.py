@@ -73,6 +73,8 @@ class HostConnection(Dialect):
         self._ids: MessageIds | None = None
         self._agents: SubagentFrames | None = None
         self.prompt_results = dialect.traits.prompt_results
+        # Takes events that are for this host alone, if the engine has several.
+        self.own_events: Callable[[Event], None] | None = None
         if dialect.traits.max_frame is not None:
             self.bound(1)
 

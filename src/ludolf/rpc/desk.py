@@ -6,7 +6,7 @@
 import asyncio
 import contextlib
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from msgspec import structs
@@ -36,6 +36,10 @@ _UNREAD = Head("parse")
 Deliver = Callable[[Frame, Head], None]
 
 
+def _ignore(head: Head) -> None:
+    """Note nothing: no one waits for the ends of commands."""
+
+
 class CommandJob(Protocol):
     """One command that is about to be handled."""
 
@@ -46,6 +50,9 @@ class CommandJob(Protocol):
 
     async def wait(self, work: Awaitable[Any]) -> None:
         """Wait for the handler and answer."""
+
+    def finished(self) -> None:
+        """Note that nothing more is done for the command, also if it was cancelled."""
 
 
 class Pacing:
@@ -63,19 +70,25 @@ class Pacing:
         if self._moves and spec.about_session:
             order = "in_turn"  # it is meant for the session that is about to be opened
         if order == "in_turn" and self.turn is not None:
-            task = self.tasks.start(self._after(self.turn, job))
+            task = self._start(job, self._after(self.turn, job))
             self._hold(task)
             self._note_move(spec, task)
             return
         is_eager = spec.order == "now" or (spec.eager and order == spec.order)
         work = job.begin(eager=is_eager)
         if work is None:
+            job.finished()
             return
-        task = self.tasks.start(job.wait(work))
+        task = self._start(job, job.wait(work))
         self._note_move(spec, task)
         # Commands that take turns come after the beginning of a task of its own, not before it.
         holds = order == "in_turn" or spec.holds
         self._hold(task if holds else self.tasks.start(_a_moment(self.turn)))
+
+    def _start(self, job: CommandJob, work: Coroutine[Any, Any, None]) -> "asyncio.Task[Any]":
+        task = self.tasks.start(work)
+        task.add_done_callback(lambda _: job.finished())
+        return task
 
     def _note_move(self, spec: CommandSpec, task: "asyncio.Task[Any]") -> None:
         if spec.changes_session:
@@ -107,7 +120,8 @@ async def _a_moment(earlier: "asyncio.Task[Any] | None") -> None:
 class Desk:
     """One for each connection to an engine; `pacing` is that of the engine.
 
-    `host` are the tools and documents that the connected host provides.
+    `host` are the tools and documents that the connected host provides. `finished` is called once
+    for each command whose head was read, after its last reply or without any.
     """
 
     def __init__(
@@ -117,12 +131,14 @@ class Desk:
         connection: HostConnection,
         pacing: Pacing,
         deliver: Deliver,
+        finished: Callable[[Head], None] = _ignore,
     ) -> None:
         self.engine = engine
         self._host = host
         self.connection = connection
         self._pacing = pacing
         self._deliver = deliver
+        self.finished = finished
         self._results = PromptResults(engine, connection)
         self._handlers = with_manners(HANDLERS, connection.traits, self._results)
 
@@ -155,10 +171,13 @@ class Desk:
             order = handler.order_of(job.call)
         except BadFrame as error:
             self.refuse_line(error)
+            self.finished(head)
         except LudolfError as error:
             self.refuse(head, error)
+            self.finished(head)
         except Exception as error:  # as above
             self.fail(head, error)
+            self.finished(head)
         else:
             self._pacing.start(job, order)
 
@@ -244,6 +263,9 @@ class _DeskJob:
             desk.fail(head, error)
         else:
             desk.answer(head, result)
+
+    def finished(self) -> None:
+        self._desk.finished(self.call.head)
 
 
 def read_line(line: bytes) -> tuple[Head, Body]:

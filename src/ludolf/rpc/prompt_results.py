@@ -109,7 +109,7 @@ class PromptResults(Sink):
     def _tell_rest(self) -> None:
         if self._has_run and self._connection.prompt_results and is_settled(self._engine):
             self._has_run = False
-            self._engine.conversation.hub.post(SessionSettled())
+            self._post(SessionSettled())
 
     def _drop_cleared(self) -> None:
         cleared = self._engine.conversation.queue.cleared
@@ -117,6 +117,9 @@ class PromptResults(Sink):
         self._open = [item for item in self._open if item not in gone]
         for item in gone:
             self._tell(item.id, "aborted", invoked=False)
+
+    def _post(self, event: Event) -> None:
+        (self._connection.own_events or self._engine.conversation.hub.post)(event)
 
     def _tell(
         self,
@@ -126,7 +129,7 @@ class PromptResults(Sink):
         invoked: bool = True,
         error: dict[str, Any] | None = None,
     ) -> None:
-        self._engine.conversation.hub.post(
+        self._post(
             PromptEnded(
                 id=None if id is NO_ID or not id else id,
                 agent_invoked=invoked,

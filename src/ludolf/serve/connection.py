@@ -3,20 +3,27 @@
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol
 
 import msgspec
 
 from ludolf.agent.scope import Tasks
-from ludolf.base import CommandError, ErrorCode, LudolfError
+from ludolf.base import CommandError, LudolfError
 from ludolf.protocol.commands import COMMANDS, CommandSpec, UiAnswer, read_command
-from ludolf.protocol.framing import BadFrame, Body, Head, Reply, render_reply
+from ludolf.protocol.framing import BadFrame, Body, Head, Reply, render_reply, repair
 from ludolf.protocol.server import SERVER_COMMANDS, Hello, Open, Welcome
 from ludolf.rpc.connection import unknown_command
 from ludolf.rpc.desk import read_line, refusal
 from ludolf.serve.isolated import IsolatedSessions, isolated_line
 from ludolf.serve.options import ClientLimits
-from ludolf.serve.seat import Seat, SessionAttachment, SessionHead, SharedSession, joined
+from ludolf.serve.seat import (
+    SERVER_CODES,
+    Seat,
+    SessionAttachment,
+    SessionHead,
+    SharedSession,
+    joined,
+)
 
 # Bytes of one batch for a client.
 _BATCH = 256 << 10
@@ -45,7 +52,7 @@ class Reception(Protocol):
             CommandError: it does not exist or cannot be opened.
         """
 
-    def hello(self, connection: "ServedConnection", hello: Hello) -> Welcome | None:
+    def hello(self, connection: "ServedConnection", head: Head, hello: Hello) -> Welcome | None:
         """Return the welcome of a client; None if its token is wrong, which is answered later.
 
         Raises:
@@ -69,7 +76,6 @@ class _Named(msgspec.Struct):
 
 
 _names = msgspec.json.Decoder(_Named)
-SERVER_CODES: frozenset[ErrorCode] = frozenset(get_args(ErrorCode))
 
 
 class ServedConnection:
@@ -98,6 +104,8 @@ class ServedConnection:
         self._room.set()
         self._sent = asyncio.Event()
         self._ended = False
+        # Has shown a wrong token: nothing more is read.
+        self._is_refused = False
         # Lines that wait until the session that a command opens is there.
         self._opening: asyncio.Task[None] | None = None
         self._waiting: deque[bytes] = deque()
@@ -108,9 +116,11 @@ class ServedConnection:
         """Handle whole lines, in order; never waits and never fails."""
         self.alive()
         for line in lines:
+            if self._ended or self._is_refused or not line or line.isspace():
+                continue
             if self._opening is not None:
                 self._waiting.append(line)
-            elif line and not line.isspace() and not self._ended:
+            else:
                 self._handle(line)
 
     def alive(self) -> None:
@@ -154,6 +164,9 @@ class ServedConnection:
         while self._in_flight and not self._ended:
             self._room.clear()
             await self._room.wait()
+        if self.seat is not None and self.seat.bare:  # its commands are not counted
+            for attachment in tuple(self.seat.attachments.values()):
+                await attachment.slot.pacing.tasks.ended()
         self.end(NORMAL)
 
     def lost(self) -> None:
@@ -177,22 +190,31 @@ class ServedConnection:
         self._unsent += len(frame)
         self._due.set()
 
-    def answered(self, head: Head) -> None:
-        """Note that a command of this connection has its reply."""
-        self._in_flight = max(0, self._in_flight - 1)
+    def check_unsent(self) -> None:
+        """End the connection soon if too much waits to be read by the client.
+
+        Not at once: an event may be on its way to all clients.
+        """
+        if self.unsent > self._server.limits.unsent and not self._ended:
+            asyncio.get_running_loop().call_soon(self.end, STUCK)
+
+    def finished(self) -> None:
+        """Note that a command that came over this connection is done."""
+        self._in_flight -= 1
         self._room.set()
 
     def end(self, code: int) -> None:
-        """End the connection with a close code; frames that are due are still sent."""
+        """End the connection with a close code; frames that are due are still sent.
+
+        A client that reads nothing gets no more of them.
+        """
         if self._ended:
             return
         self._ended, self.close_code = True, code
         self._waiting.clear()
-        for attachment in self._ready:
-            while attachment.is_due:
-                self._direct += attachment.pull(_BATCH)
-        self._ready.clear()
         self._server.left(self)
+        if code == STUCK:
+            self._direct.clear()
         self._due.set()
         self._room.set()
         self._sent.set()
@@ -216,31 +238,49 @@ class ServedConnection:
     # ------------------------------------------------------------ commands
 
     def _handle(self, line: bytes) -> None:
-        if self.seat is not None and self.seat.bare and self.current is not None:
-            attachment = self.seat.attachments.get(self.current)
-            if attachment is not None:
-                attachment.desk.feed([line])
-                return
+        bare = self._bare_attachment()
         try:
             head, body = read_line(line)
         except BadFrame as error:
-            self._refuse_line(error)
+            if bare is not None:
+                bare.desk.refuse_line(error)
+            else:
+                self._refuse_line(error)
             return
         if not self.trusted and head.type != "hello":
-            self._reply(head, refusal(head, CommandError(NO_TOKEN, code="unauthorized")))
+            self.refuse(head, CommandError(NO_TOKEN, code="unauthorized"))
             self.end(UNAUTHORIZED)
             return
         try:
-            if not self._relay(head, body, line):
+            if bare is not None:
+                self._begin_bare(bare, head, body)
+            elif not self._relay(head, body, line):
                 self._route(head, body)
         except BadFrame as error:
             self._refuse_line(error)
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
+
+    def _bare_attachment(self) -> SessionAttachment | None:
+        """Return the session of a client that speaks as in RPC mode, once it has opened it."""
+        if self.seat is None or not self.seat.bare or self.current is None:
+            return None
+        return self.seat.attachments.get(self.current)
+
+    def _begin_bare(self, attachment: SessionAttachment, head: Head, body: Body) -> None:
+        if head.type == "extension_ui_response":
+            self._answer_dialog(attachment, head, body)
+            return
+        self._in_flight += 1
+        own = SessionHead(head.type, head.id, origin=self)
+        if head.type in COMMANDS:
+            self._perform(attachment, own, body)
+        else:
+            attachment.desk.handle(own, body)
 
     def _refuse_line(self, error: BadFrame) -> None:
         head = Head("parse", error.id)
-        self._reply(head, refusal(head, error))
+        self.refuse(head, error)
         if not self.trusted:
             self.end(UNAUTHORIZED)
 
@@ -254,28 +294,29 @@ class ServedConnection:
             if not command.isolated and not isolated.has(command.session):
                 return False
             if not isolated.has(command.session):
-                self._in_flight += 1
                 work = isolated.open(self, head, isolated_line(line), command.env)
-                self._open(self._server.tasks.start(self._finish(head, work)))
+                self._open(self._server.tasks.start(self._refusing(head, work)))
                 return True
         session = _session_of(head, body) or self.current
         if session is None or head.type in _OF_SERVER or not isolated.has(session):
             return False
-        self._in_flight += bool(head.id)
         relay = isolated.ready(self, session)
         if relay is not None:
             relay.send(head, line)
         else:
-            self._open(self._server.tasks.start(self._connect(head, line, session)))
+            work = isolated.connect(self, session, head, line)
+            self._open(self._server.tasks.start(self._refusing(head, work)))
         return True
 
-    async def _connect(self, head: Head, line: bytes, session: str) -> None:
+    async def _refusing(self, head: Head, work: Coroutine[Any, Any, None]) -> None:
         try:
-            relay = await self._server.isolated.connect(self, session)
+            await work
         except CommandError as error:
-            self._reply(head, refusal(head, error))
-        else:
-            relay.send(head, line)
+            self.refuse(head, error)
+
+    def began(self) -> None:
+        """Note a command whose reply comes from the process of a session."""
+        self._in_flight += 1
 
     def _route(self, head: Head, body: Body) -> None:
         spec = SERVER_COMMANDS.get(head.type)
@@ -288,14 +329,16 @@ class ServedConnection:
             raise unknown_command(head.type)
         if wanted is None:
             raise CommandError(NO_SESSION)
-        self._begin_command(SessionHead(head.type, head.id, name), body, wanted)
+        own = SessionHead(head.type, head.id, origin=self, named=name)
+        self._begin_command(own, body, wanted)
 
     def _begin_server_command(self, spec: CommandSpec, head: Head, body: Body) -> None:
         command = read_command(head, body, spec)
         if head.type == "hello":
             self._say_hello(head, command)
             return
-        if self._is_repeated(head):
+        # A client that asks again to be attached has come back.
+        if head.type != "attach" and self._is_repeated(head):
             return
         self._in_flight += 1
         work = self._server.do(self, head, command)
@@ -307,8 +350,10 @@ class ServedConnection:
         """Raises:
         CommandError: the token or the protocol is refused.
         """
-        welcome = self._server.hello(self, hello)
-        if welcome is not None:
+        welcome = self._server.hello(self, head, hello)
+        if welcome is None:
+            self._is_refused = True
+        else:
             self._reply(head, Reply(command=head.type, id=head.id, data=welcome))
 
     def _open(self, task: "asyncio.Task[None]") -> None:
@@ -326,34 +371,40 @@ class ServedConnection:
         try:
             data = await work
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
         else:
             if data is not None:
                 self._reply(head, Reply(command=head.type, id=head.id, **data))
+        finally:
+            self._finished(head)
+
+    def _finished(self, head: Head) -> None:
+        if self.seat is not None:
+            self.seat.finished(head)
+        self.finished()
 
     def _begin_command(self, head: SessionHead, body: Body, wanted: str) -> None:
         assert self.seat is not None
+        is_answered = not COMMANDS[head.type].unanswered
         slot = self._server.loaded(wanted)
-        if slot is None:
-            if self._is_repeated(head):
-                return
+        if slot is not None and head.type == "extension_ui_response":
+            self._answer_dialog(self._attachment(slot.id), head, body)
+        elif is_answered and self._is_repeated(head, wanted):
+            pass
+        elif slot is None:
             self._in_flight += 1
             self._open(self._server.tasks.start(self._load(head, body, wanted)))
-            return
-        if head.type == "extension_ui_response":
-            self._answer_dialog(self._attachment(slot.id), head, body)
-            return
-        if self._is_repeated(head):
-            return
-        self._in_flight += not COMMANDS[head.type].unanswered
-        self._perform(self._attachment(slot.id), head, body)
+        else:
+            self._in_flight += 1
+            self._perform(self._attachment(slot.id), head, body)
 
     async def _load(self, head: SessionHead, body: Body, wanted: str) -> None:
         """Load a session for its first command."""
         try:
             slot = await self._server.load_stored(wanted)
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
+            self._finished(head)
         else:
             self._perform(self._attachment(slot.id), head, body)
 
@@ -376,8 +427,10 @@ class ServedConnection:
             if spec.changes_session:
                 attachment.slot.check_alone(attachment)
         except CommandError as error:
-            attachment.desk.refuse(head, error)
+            attachment.refuse(head, refusal(head, error))
             return
+        if head.type == "bash":
+            attachment.slot.shell_began(bytes(head.id))
         attachment.desk.handle(head, body)
 
     def _answer_dialog(self, attachment: SessionAttachment, head: Head, body: Body) -> None:
@@ -385,30 +438,40 @@ class ServedConnection:
             answer: UiAnswer = read_command(head, body)
             attachment.slot.answer_dialog(attachment.seat.client, answer)
 
-    def _is_repeated(self, head: Head) -> bool:
+    def _is_repeated(self, head: Head, session: str = "") -> bool:
         """Reply again to a command that this client has sent before."""
         if self.seat is None:
             return False
         kept = self.seat.begin(head)
         if kept:
-            self.send(kept)
+            self.seat.send_in_place(session, kept)
         return kept is not None
 
+    def refuse(self, head: Head, error: LudolfError) -> None:
+        """Reply that a command was refused."""
+        self._reply(head, refusal(head, error))
+
     def _reply(self, head: Head, reply: Reply) -> None:
-        whole = joined(render_reply(reply, codes=SERVER_CODES))
-        if self.seat is not None:
-            self.seat.keep(head, whole)
-        self.answered(head)
-        self.send(whole)
+        self._deliver(head, joined(render_reply(reply, codes=SERVER_CODES)))
+
+    def _deliver(self, head: Head, frame: bytes) -> None:
+        if self.seat is None:
+            self.send(frame)
+        else:
+            self.seat.reply(head, frame, self)
 
     def answer(self, head: Head, data: list[bytes], attachment: SessionAttachment) -> None:
         """Reply to the command that attached the client, in the order of the session's frames."""
         frame = joined(render_reply(Reply(command=head.type, id=head.id, data=data)))
         if self.seat is not None:
             self.seat.keep(head, frame)
-        self.answered(head)
         self.current = attachment.slot.id
         attachment.send_first(frame)
+
+    def answer_late(self, head: Head, data: list[bytes]) -> None:
+        """Reply to a command that opened a session for a client that has gone meanwhile."""
+        if head.type == "open":
+            self._deliver(head, joined(render_reply(Reply(command="open", id=head.id, data=data))))
 
     def forget(self, attachment: SessionAttachment) -> None:
         """Send what is due for a session that the client does not listen to any more."""
@@ -427,8 +490,8 @@ def _session_of(head: Head, body: Body) -> str | None:
     if isinstance(body, bytes):
         try:
             named = _names.decode(body).session
-        except msgspec.DecodeError:
-            named = None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            named = repair(body).get("session")
     else:
         named = body.get("session")
     if named is not None and not isinstance(named, str):

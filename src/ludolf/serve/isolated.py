@@ -57,7 +57,10 @@ class RelayClient(Protocol):
     def send(self, frame: bytes) -> None:
         """Send a frame to the client."""
 
-    def answered(self, head: Head) -> None:
+    def began(self) -> None:
+        """Note a command without a reply."""
+
+    def finished(self) -> None:
         """Note that a command has its reply."""
 
     async def sent(self) -> None:
@@ -143,6 +146,7 @@ class SessionRelay:
         self.child = child
         self._client = client
         self._pending: dict[bytes, Head] = {}
+        self.is_closed = False
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def connect(self) -> None:
@@ -164,8 +168,9 @@ class SessionRelay:
 
     def send(self, head: Head, line: bytes) -> None:
         """Pass a line of the client on."""
-        if head.id:
+        if head.id and bytes(head.id) not in self._pending:
             self._pending[bytes(head.id)] = head
+            self._client.began()
         self._writer.write(line + b"\n")
 
     async def opened(self) -> None:
@@ -201,7 +206,7 @@ class SessionRelay:
             return
         head = self._pending.pop(bytes(frame.id), None)
         if head is not None:
-            self._client.answered(head)
+            self._client.finished()
         if frame.command in ("open", "attach"):
             if isinstance(frame.data, dict):
                 moved(self.child, frame.data["session"])
@@ -212,17 +217,19 @@ class SessionRelay:
     def _fail_pending(self) -> None:
         """The process has ended: no command stays without a reply."""
         for head in self._pending.values():
-            self._client.answered(head)
+            self._client.finished()
             reply = Reply(command=head.type, id=head.id, error=ENDED)
             self._client.send(joined(render_reply(reply)))
         if not self._opened.done():
             self._opened.set_result(None)
-        if not self.child.is_running and self._client.current is not None:
+        if not self.is_closed and self._client.current is not None:
             session = dumps(self._client.current)
             text = b'{"session":%b,"type":"warning","message":%b}\n'
             self._client.send(text % (session, dumps(ENDED)))
 
     def close(self) -> None:
+        """End the relay: the client is gone."""
+        self.is_closed = True
         self._writer.close()
 
 
@@ -258,8 +265,10 @@ class IsolatedSessions:
         child = self._children.get(session)
         return None if child is None else self._relays.get((client, child))
 
-    async def connect(self, client: RelayClient, session: str) -> SessionRelay:
-        """Return the relay of a client to a session, whose process starts if it has ended.
+    async def connect(self, client: RelayClient, session: str, head: Head, line: bytes) -> None:
+        """Pass a line to a session to which the client has no relay yet.
+
+        The process of the session starts if it has ended.
 
         Raises:
             CommandError: it has not started.
@@ -268,7 +277,8 @@ class IsolatedSessions:
         if child is None or not child.is_running:
             child = await ChildServer.start(self._options, self._options.options.environ)
             self._moved(child, session)
-        return await self._relay(client, child)
+        relay = await self._relay(client, child)
+        relay.send(head, line)
 
     async def _relay(self, client: RelayClient, child: ChildServer) -> SessionRelay:
         relay = SessionRelay(child, client)
@@ -280,6 +290,8 @@ class IsolatedSessions:
     async def _run(self, client: RelayClient, relay: SessionRelay) -> None:
         await relay.run(self._moved)
         self._relays.pop((client, relay.child), None)
+        if not relay.is_closed:
+            await self._end(relay.child)
 
     def _moved(self, child: ChildServer, session: str) -> None:
         for known in child.sessions:

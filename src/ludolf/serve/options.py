@@ -17,7 +17,8 @@ class RingLimits(msgspec.Struct, frozen=True):
 class ClientLimits(msgspec.Struct, frozen=True):
     """Limits of clients. `silence_seconds`: a remote client that sends nothing is disconnected.
 
-    `stuck_seconds`: a client that takes nothing that is sent to it is disconnected.
+    `stuck_seconds`: a client that takes nothing that is sent to it is disconnected. `away_seconds`:
+    calls of its tools wait so long for a client that has left.
     """
 
     clients: int = 64
@@ -28,6 +29,7 @@ class ClientLimits(msgspec.Struct, frozen=True):
     local_frame: int = 128 << 20
     silence_seconds: float = 60.0
     stuck_seconds: float = 300.0
+    away_seconds: float = 30.0
 
 
 class ServeOptions(msgspec.Struct, kw_only=True):

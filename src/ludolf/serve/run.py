@@ -5,17 +5,21 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ludolf.base import dumps
 from ludolf.engine.build import warn_on_stderr
 from ludolf.engine.run.shell import end_left_behind
 from ludolf.rpc.signals import Stop, watch_signals
 from ludolf.rpc.stdio import Stdio
+from ludolf.serve.guard import load_guard
 from ludolf.serve.lines import UnixDoor, serve_stdio
 from ludolf.serve.loop_watch import LoopWatch
 from ludolf.serve.options import ServeOptions
 from ludolf.serve.server import SessionServer
+
+if TYPE_CHECKING:
+    from ludolf.serve.web import WebDoor
 
 LAST_WORDS_SECONDS = 0.5
 
@@ -40,7 +44,7 @@ def run_serve(options: ServeOptions) -> int:
 async def _main(options: ServeOptions) -> int:
     stop = Stop()
     with Stdio(on_broken=lambda: None if not options.stdio else stop(1)) as stdio:
-        server = SessionServer(options)
+        server = SessionServer(options, load_guard(options) if options.http else None)
         doors = _Doors(server, options)
         watch = LoopWatch(partial(_report_block, asyncio.get_running_loop(), server))
         try:
@@ -74,6 +78,7 @@ class _Doors:
         self._server = server
         self._options = options
         self._unix: UnixDoor | None = None
+        self._web: WebDoor | None = None
 
     async def open(self) -> dict[str, Any]:
         """Open them; returns what the first line of the program says about them."""
@@ -82,8 +87,15 @@ class _Doors:
             self._unix = UnixDoor(self._server, self._options.socket)
             await self._unix.open()
             serving["socket"] = str(self._unix.path)
+        if self._options.http is not None:
+            from ludolf.serve.web import WebDoor
+
+            self._web = WebDoor(self._server, self._options)
+            serving["url"] = await self._web.open()
         return serving
 
     async def close(self) -> None:
         if self._unix is not None:
             await self._unix.close()
+        if self._web is not None:
+            await self._web.close()

@@ -6,18 +6,18 @@ An attachment is a position in the log of a session, with the replies for this c
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, get_args
 
 import msgspec
 
-from ludolf.base import dumps
+from ludolf.base import ErrorCode, dumps
 from ludolf.engine.engine import Engine
 from ludolf.engine.host.host_side import HostSide
 from ludolf.engine.hub import Hub, Sink
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.events import Event
-from ludolf.protocol.framing import Frame, Head
+from ludolf.protocol.framing import Frame, Head, Reply, render_reply
 from ludolf.protocol.server import ClientRole, Hello
 from ludolf.protocol.ui import UiRequest
 from ludolf.rpc.connection import HostConnection
@@ -26,6 +26,7 @@ from ludolf.rpc.server import server_info
 from ludolf.serve.figures import ServerFigures
 from ludolf.serve.log import SessionLog
 
+SERVER_CODES: frozenset[ErrorCode] = frozenset(get_args(ErrorCode))
 # The dialect of the log, which all clients share that do not ask for another one.
 SHARED_DIALECT = "pi-delta"
 # Bytes that a client may be behind before a run that waits for it pauses.
@@ -41,12 +42,6 @@ def joined(frame: Frame) -> bytes:
     return frame if isinstance(frame, bytes) else b"".join(frame)
 
 
-class SessionHead(Head, frozen=True):
-    """The head of a command; `named` is the session that it named, which the reply repeats."""
-
-    named: str | None = None
-
-
 class SeatConnection(Protocol):
     """The present connection of a client. `current` is the session of commands that name none."""
 
@@ -58,11 +53,27 @@ class SeatConnection(Protocol):
     def send(self, frame: bytes) -> None:
         """Send a frame that belongs to no session that the client listens to."""
 
-    def answered(self, head: Head) -> None:
-        """Note that a command has its reply."""
+    def check_unsent(self) -> None:
+        """End the connection soon if too much waits to be read by the client."""
+
+    def finished(self) -> None:
+        """Note that a command that came over this connection is done."""
+
+    def forget(self, attachment: "SessionAttachment") -> None:
+        """Send what is due for a session that the client does not listen to any more."""
 
     def end(self, code: int) -> None:
         """End the connection."""
+
+
+class SessionHead(Head, frozen=True, kw_only=True):
+    """The head of a command; `named` is the session that it named, which the reply repeats.
+
+    `origin` is the connection over which it came.
+    """
+
+    origin: SeatConnection
+    named: str | None = None
 
 
 class SharedSession(Protocol):
@@ -77,6 +88,9 @@ class SharedSession(Protocol):
 
     def host_of(self, client: str) -> HostSide:
         """Return the tools and documents that a client provides."""
+
+    def forget_host(self, client: str) -> None:
+        """Forget a client that is not attached and provides nothing."""
 
     def snapshot(self, role: ClientRole, entry: str | None, last: int) -> list[bytes]:
         """Return the session at the end of the log, as pieces of JSON."""
@@ -94,6 +108,12 @@ class SharedSession(Protocol):
 
     def answer_dialog(self, client: str, answer: UiAnswer) -> None:
         """Take the answer of a client's user to a dialog."""
+
+    def shell_began(self, id: bytes) -> None:
+        """Note that a shell command of a client runs."""
+
+    def shell_ended(self, id: bytes) -> None:
+        """Note that it has ended."""
 
 
 class SessionAttachment(Sink):
@@ -120,8 +140,17 @@ class SessionAttachment(Sink):
         # A client that reads the log as it is needs nothing rendered.
         self.reads_log = seat.dialect == SHARED_DIALECT and not seat.bare
         self._stop_listening: Callable[[], None] = _do_nothing
+        if listens and not self.reads_log:
+            self._stop_listening = slot.engine.conversation.hub.attach(self)
+        # After the attachment itself, so that results of prompts follow what they are about.
+        self.connection.own_events = self.send_rendered
         self.desk = Desk(
-            slot.engine, slot.host_of(seat.client), self.connection, slot.pacing, self._reply
+            slot.engine,
+            slot.host_of(seat.client),
+            self.connection,
+            slot.pacing,
+            self._reply,
+            self._finished,
         )
 
     # ------------------------------------------------------------ commands
@@ -131,14 +160,28 @@ class SessionAttachment(Sink):
         whole = joined(frame)
         if isinstance(head, SessionHead) and head.named:
             whole = b'{"session":%b,%b' % (dumps(head.named), whole[1:])
-        self.seat.keep(head, whole)
-        connection = self.seat.connection
-        if connection is not None:
-            connection.answered(head)
-            if self.seat.attachments.get(self.slot.id) is self:
-                self.send(whole)
-            else:
-                connection.send(whole)
+        origin = head.origin if isinstance(head, SessionHead) else self.seat.connection
+        self.seat.reply(head, whole, origin, self.slot.id)
+
+    def _finished(self, head: Head) -> None:
+        self.seat.finished(head)
+        if head.type == "bash":
+            self.slot.shell_ended(bytes(head.id))
+        if isinstance(head, SessionHead):
+            head.origin.finished()
+        if not self.listens:
+            self.desk.close()
+            self.slot.forget_host(self.seat.client)
+
+    def refuse(self, head: SessionHead, reply: Reply) -> None:
+        """Refuse a command that does not reach the session."""
+        if self.seat.bare:
+            frame = self.connection.reply(reply)
+        else:
+            frame = render_reply(reply, codes=SERVER_CODES)
+        if frame is not None:
+            self._reply(frame, head)
+        self._finished(head)
 
     # ------------------------------------------------------------ frames for this client
 
@@ -236,8 +279,8 @@ class SessionAttachment(Sink):
     # ------------------------------------------------------------ as a sink
 
     def listen(self, hub: Hub) -> None:
-        """Receive events directly, if they are rendered for this client or the run waits for it."""
-        if not self.reads_log or self.waits:
+        """Let a run wait for this client; one with its own dialect receives events already."""
+        if self.reads_log and self.waits:
             self._stop_listening = hub.attach(self)
 
     def take(self, event: Event) -> None:
@@ -254,9 +297,14 @@ class SessionAttachment(Sink):
             self._send_rendered(self.connection.ui(request))
 
     def greet(self) -> None:
-        """Send the first frame of the client's dialect."""
+        """Send the first frame of the client's dialect.
+
+        A client that speaks as in RPC mode reads no snapshot: it is shown the open dialogs.
+        """
         info = server_info(self.slot.engine, self.connection.traits)
         self._send_rendered(self.connection.greeting(info))
+        for request in self.slot.engine.open_dialogs() if self.seat.bare else ():
+            self.show(request)
 
     def _send_rendered(self, frame: Frame | None) -> None:
         if frame is None:
@@ -266,12 +314,14 @@ class SessionAttachment(Sink):
             prefix = b'{"session":%b,' % dumps(self.slot.id)
             whole = b"".join(prefix + line[1:] for line in whole.splitlines(keepends=True))
         self.send(whole)
+        if not self.waits and self.seat.connection is not None:
+            self.seat.connection.check_unsent()
 
     def has_room(self) -> bool:
         return not self.waits or self._behind_bytes <= _WAIT_BYTES
 
     async def room(self) -> None:
-        while not self.has_room() and self.seat.is_connected:
+        while not self.has_room():
             self._drained.clear()
             await self._drained.wait()
 
@@ -283,7 +333,7 @@ class SessionAttachment(Sink):
 
     def close(self) -> None:
         """End the connection between client and session; the session continues."""
-        self.listens = False
+        self.listens = self.waits = False
         self._stop_listening()
         self.desk.close()
         self._drained.set()
@@ -308,6 +358,8 @@ class Seat:
 
     def __init__(self, client: str) -> None:
         self.client = client
+        # Whether the client knows this name, and may come back with it.
+        self.is_known = False
         self.name: str | None = None
         self.dialect = SHARED_DIALECT
         self.bare = False
@@ -315,8 +367,9 @@ class Seat:
         self.connection: SeatConnection | None = None
         self.attachments: dict[str, SessionAttachment] = {}
         self.left_at = 0.0
-        # Ids of commands without a reply, and the last replies by the id of the command.
-        self._pending: set[bytes] = set()
+        # Commands without a reply, by id, with the connection over which each came last; and the
+        # last replies.
+        self._pending: dict[bytes, SeatConnection | None] = {}
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
         self._kept_bytes = 0
 
@@ -326,7 +379,9 @@ class Seat:
 
     @property
     def is_forgettable(self) -> bool:
-        """Return whether the client has been away for so long that its replies are dropped."""
+        """Return whether the client does not come back, or has been away for too long."""
+        if not self.is_known:
+            return not self.is_connected
         away = asyncio.get_running_loop().time() - self.left_at
         return not self.is_connected and not self._pending and away > KEPT_SECONDS
 
@@ -351,6 +406,14 @@ class Seat:
         if self.connection is not None and self.connection.current == origin:
             self.connection.current = attachment.slot.id
 
+    def send_in_place(self, session: str, frame: bytes) -> None:
+        """Send a frame after the frames of its session; without a connection it is dropped."""
+        attachment = self.attachments.get(session)
+        if attachment is not None:
+            attachment.send(frame)
+        elif self.connection is not None:
+            self.connection.send(frame)
+
     # ------------------------------------------------------------ at most once
 
     def begin(self, head: Head) -> bytes | None:
@@ -360,32 +423,46 @@ class Seat:
         follows when it is made.
         """
         key = bytes(head.id)
-        if not key or self.bare:
+        if key in (b"", b"null") or self.bare:
             return None
         if key in self._pending:
+            self._pending[key] = self.connection
             return b""
         self._forget_old()
         kept = self._kept.get(key)
         if kept is None:
-            self._pending.add(key)
+            self._pending[key] = self.connection
             return None
         if kept.frame is None:
             text = b'{"id":%b,"type":"response","command":%b,"success":false,"error":%b'
             return text % (key, dumps(kept.command), dumps(GONE)) + b',"repeated":true}\n'
         return kept.frame[: kept.frame.rindex(b"}")] + b',"repeated":true}\n'
 
+    def reply(
+        self, head: Head, frame: bytes, origin: SeatConnection | None, session: str = ""
+    ) -> None:
+        """Keep a reply; it is sent if the command came, or came again, over this connection."""
+        asker = self._pending.get(bytes(head.id), origin)
+        self.keep(head, frame)
+        if asker is self.connection:
+            self.send_in_place(session, frame)
+
     def keep(self, head: Head, frame: bytes) -> None:
         """Keep the reply to a command for a client that asks again."""
         key = bytes(head.id)
         if key not in self._pending:
             return
-        self._pending.discard(key)
+        del self._pending[key]
         fits = len(frame) <= KEPT_BYTES
         now = asyncio.get_running_loop().time()
         self._kept[key] = _Kept(head.type, frame if fits else None, now)
         self._kept_bytes += len(frame) if fits else 0
         while len(self._kept) > KEPT_REPLIES or self._kept_bytes > KEPT_BYTES:
             self._drop(next(iter(self._kept)))
+
+    def finished(self, head: Head) -> None:
+        """Note that a command is done; one that got no reply may be sent again."""
+        self._pending.pop(bytes(head.id), None)
 
     def _forget_old(self) -> None:
         oldest = asyncio.get_running_loop().time() - KEPT_SECONDS

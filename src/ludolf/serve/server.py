@@ -10,7 +10,7 @@ from ludolf import __version__
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, dumps
 from ludolf.protocol.dialects import NAMES
-from ludolf.protocol.framing import Head, Reply, render_reply
+from ludolf.protocol.framing import Head
 from ludolf.protocol.server import (
     PROTOCOL_VERSION,
     Attach,
@@ -62,7 +62,7 @@ class SessionServer:
         self._sweeping = Tasks()
         self.closing = False
         self.guard = guard
-        settings = SlotSettings(options.ring, RingPool(options.all_rings), self.figures)
+        settings = SlotSettings(options, RingPool(options.all_rings), self.figures)
         self.slots = LoadedSessions(options, settings)
         self.isolated = IsolatedSessions(options)
         self.connections: set[ServedConnection] = set()
@@ -142,12 +142,20 @@ class SessionServer:
         """Note that a connection has ended; its sessions continue."""
         self.connections.discard(connection)
         self.isolated.left(connection)
-        seat = connection.seat
-        if seat is not None and seat.connection is connection:
-            for attachment in seat.leave():
-                attachment.slot.detach(attachment)
+        self._vacate(connection)
 
-    def hello(self, connection: ServedConnection, hello: Hello) -> Welcome | None:
+    def _vacate(self, connection: ServedConnection) -> None:
+        """Detach the client of a connection, unless it has come back over another one."""
+        seat = connection.seat
+        if seat is None or seat.connection is not connection:
+            return
+        for attachment in seat.leave():
+            connection.forget(attachment)
+            attachment.slot.detach(attachment)
+        if not seat.is_known:
+            self._seats.pop(seat.client, None)
+
+    def hello(self, connection: ServedConnection, head: Head, hello: Hello) -> Welcome | None:
         """Return the welcome of a client; None if its token is wrong, which is answered later.
 
         Raises:
@@ -156,7 +164,7 @@ class SessionServer:
         if not connection.trusted:
             if self.guard is None or not self.guard.accepts(hello.token):
                 self.figures.refused_logins += 1
-                self.tasks.start(_refuse(connection))
+                self.tasks.start(_refuse(connection, head))
                 return None
             connection.trusted = True
         if hello.protocol != PROTOCOL_VERSION or isinstance(hello.protocol, bool):
@@ -167,10 +175,13 @@ class SessionServer:
         if hello.dialect not in NAMES:
             text = f"Unknown dialect: {hello.dialect[:100]}. Known: {', '.join(NAMES)}."
             raise CommandError(text, code="unsupported")
-        return self.welcome(connection, hello)
+        welcome = self.welcome(connection, hello)
+        self._seats[welcome.client].is_known = True
+        return welcome
 
     def welcome(self, connection: ServedConnection, hello: Hello) -> Welcome:
         """Give a client its seat; an older connection of the same client ends."""
+        self._vacate(connection)
         name = hello.client or secrets.token_hex(8)
         known = name in self._seats
         seat = self._seats.setdefault(name, Seat(name))
@@ -246,7 +257,9 @@ class SessionServer:
         """Attach a client; its reply comes before the first event after its cursor."""
         seat = connection.seat
         if seat is None or seat.connection is not connection:
-            return None  # the client has gone or come back over another connection
+            data = slot.snapshot(wanted.role, wanted.entry, wanted.last)
+            connection.answer_late(head, data)
+            return None
         before = seat.attachments.pop(slot.id, None)
         if before is not None:
             connection.forget(before)
@@ -259,8 +272,8 @@ class SessionServer:
         seat.last_entries = wanted.last
         self._mind_wait(attachment, connection, wanted.wait)
         data = self._answer(attachment, wanted)
-        slot.attach(attachment)
         connection.answer(head, data, attachment)
+        slot.attach(attachment)
         if not attachment.reads_log:
             attachment.greet()
         return None
@@ -334,9 +347,8 @@ async def _nothing() -> ReplyFields:
     return {}
 
 
-async def _refuse(connection: ServedConnection) -> None:
+async def _refuse(connection: ServedConnection, head: Head) -> None:
     """Answer a wrong token after a while, and end the connection."""
     await asyncio.sleep(REFUSAL_SECONDS)
-    reply = Reply(command="hello", error=NO_TOKEN, code="unauthorized")
-    connection.send(render_reply(reply))  # type: ignore[arg-type]  # without data it is bytes
+    connection.refuse(head, CommandError(NO_TOKEN, code="unauthorized"))
     connection.end(UNAUTHORIZED)

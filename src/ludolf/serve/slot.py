@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ludolf.base import CommandError, dumps, iso_time
+from ludolf.base import CommandError, dumps, iso_time, now_ms
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import Feature, SessionMove
 from ludolf.engine.host.host_link import HostLink
@@ -30,22 +30,26 @@ from ludolf.rpc.connection import HostConnection
 from ludolf.rpc.desk import Pacing
 from ludolf.rpc.manners import adopt
 from ludolf.rpc.state import state
+from ludolf.serve.connection import GOING_AWAY
 from ludolf.serve.figures import ServerFigures
 from ludolf.serve.log import RingPool, SessionLog
-from ludolf.serve.options import RingLimits
+from ludolf.serve.options import ServeOptions
 from ludolf.serve.seat import SHARED_DIALECT, SessionAttachment, joined
 from ludolf.serve.underway import UnderwayWatch
 from ludolf.session.entries import entry_json
 from ludolf.session.views import is_interrupted, path_after, path_tail
 
 MAX_ENTRIES = 1000
+# A session that is closed waits so long for a command that others wait for.
+_TURN_SECONDS = 2.5
 
 
 class SlotSettings:
     """What all slots of a server share."""
 
-    def __init__(self, ring: RingLimits, pool: RingPool, figures: ServerFigures) -> None:
-        self.ring = ring
+    def __init__(self, options: ServeOptions, pool: RingPool, figures: ServerFigures) -> None:
+        self.ring = options.ring
+        self.away_seconds = options.limits.away_seconds
         self.pool = pool
         self.figures = figures
 
@@ -72,7 +76,7 @@ class Slot(Sink):
         self.figures = settings.figures
         self.attachments: list[SessionAttachment] = []
         self.used_at = asyncio.get_running_loop().time()
-        self.updated = iso_time()
+        self._changed_at = now_ms()
         self._settings = settings
         self._moved = moved
         self._dialect = HostConnection(make_dialect(SHARED_DIALECT))
@@ -110,6 +114,8 @@ class Slot(Sink):
 
     def _add(self, line: bytes) -> None:
         self.log.add(line)
+        self._changed_at = now_ms()
+        self.touch()
         self.figures.frames += 1
         self.figures.bytes += len(line)
         for attachment in self.attachments:
@@ -136,14 +142,32 @@ class Slot(Sink):
             async def emit(event: Event) -> None:
                 post(event)
 
-            side = self._hosts[client] = self.engine.host_side(HostLink(emit, post, client))
+            link = HostLink(emit, post, client)
+            side = self.engine.host_side(link, self._settings.away_seconds)
+            self._hosts[client] = side
             side.leave()
         return side
+
+    def forget_host(self, client: str) -> None:
+        """Forget a client that is not attached and provides nothing."""
+        side = self._hosts.get(client)
+        is_here = any(each.seat.client == client for each in self.attachments)
+        if side is not None and not is_here and not side.is_used:
+            side.close()
+            del self._hosts[client]
 
     def _send_to(self, client: str, event: Event) -> None:
         for attachment in self.attachments:
             if attachment.seat.client == client:
                 attachment.send_rendered(event)
+
+    # ------------------------------------------------------------ shell commands of clients
+
+    def shell_began(self, id: bytes) -> None:
+        self._underway.shell_began(id)
+
+    def shell_ended(self, id: bytes) -> None:
+        self._underway.shell_ended(id)
 
     # ------------------------------------------------------------ dialogs of clients
 
@@ -179,6 +203,7 @@ class Slot(Sink):
         self.touch()
         attachment.close()
         self.host_of(attachment.seat.client).leave()
+        self.forget_host(attachment.seat.client)
         self._send_others(attachment, ClientLeft(client=attachment.seat.client))
         self._mind_clock()
 
@@ -255,7 +280,7 @@ class Slot(Sink):
             state=self.activity,
             clients=len(self.attachments),
             dialogs=len(self.engine.open_dialogs()),
-            updated=self.updated,
+            updated=iso_time(self._changed_at),
         )
 
     # ------------------------------------------------------------ snapshots
@@ -299,15 +324,32 @@ class Slot(Sink):
         self._moved(self, origin)
 
     async def close(self) -> None:
-        """Stop what runs, store it, and free what the session holds."""
-        for attachment in tuple(self.attachments):
-            self.detach(attachment)
-            attachment.seat.attachments.pop(self.id, None)
+        """Stop what runs, store it, and free what the session holds; commands are answered."""
         if self._timer is not None:
             self._timer.cancel()
+        self.engine.disconnect()
         for side in self._hosts.values():
             side.close()
-        self.engine.disconnect()
-        await self.engine.close()
-        await self.pacing.tasks.close()
-        self.log.clear()
+        try:
+            if self.pacing.turn is not None:
+                await asyncio.wait((self.pacing.turn,), timeout=_TURN_SECONDS)
+            self.engine.shell.abort()
+            await self.engine.abort()
+            await self.pacing.tasks.ended()
+            await self.engine.close()
+        finally:
+            await self.pacing.tasks.close()
+            for attachment in tuple(self.attachments):
+                self._dismiss(attachment)
+            self.log.clear()
+
+    def _dismiss(self, attachment: SessionAttachment) -> None:
+        """Let a client leave that did not ask for it; one that has only this session is done."""
+        seat = attachment.seat
+        seat.attachments.pop(self.id, None)
+        connection = seat.connection
+        if connection is not None:
+            connection.forget(attachment)
+        self.detach(attachment)
+        if connection is not None and seat.bare:
+            connection.end(GOING_AWAY)

@@ -14,6 +14,7 @@ from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
+from ludolf.protocol.commands import invalid_parameter
 from ludolf.protocol.server import Open, SessionSummary
 from ludolf.serve.options import ServeOptions
 from ludolf.serve.session_options import check_folder, with_choices
@@ -45,6 +46,9 @@ class LoadedSessions:
         self._unloading: dict[str, asyncio.Task[None]] = {}
         self._lock = asyncio.Lock()
         self._tasks = Tasks()
+        # Sessions that are being loaded.
+        self._starting = 0
+        self._is_closing = False
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -64,6 +68,9 @@ class LoadedSessions:
             CommandError: the folder, the session or an option cannot be used.
             ConfigError: the configuration cannot be used.
         """
+        if command.isolated:
+            text = "Sessions in a process of their own are not supported. Leave isolated away."
+            raise CommandError(text, code="unsupported")
         options = self._session_options(command)
         if command.session == "new":
             return await self._start(options)
@@ -84,7 +91,7 @@ class LoadedSessions:
         slot = self._slots.get(session)
         if slot is not None:
             return slot
-        options = _with_env(self._options.options, env)
+        options = self._with_env(self._options.options, env, "attach")
         path = find_anywhere(self._place(options), session)
         if path is None:
             raise unknown_session(session)
@@ -93,8 +100,19 @@ class LoadedSessions:
     def _session_options(self, command: Open) -> Options:
         base = self._options.options
         options = with_choices(base, command.options or {})
-        cwd = check_folder(command.cwd or str(base.cwd), self._options.roots)
-        return _with_env(structs.replace(options, cwd=cwd), command.env)
+        if command.cwd is not None or command.session in ("new", "last"):
+            cwd = check_folder(command.cwd or str(base.cwd), self._options.roots)
+            options = structs.replace(options, cwd=cwd)
+        return self._with_env(options, command.env, "open")
+
+    def _with_env(self, options: Options, env: Mapping[str, str] | None, command: str) -> Options:
+        """Return the options with another environment; the agent folder stays the same."""
+        if env is None:
+            return options
+        if any("=" in name or not name or "\0" in name + value for name, value in env.items()):
+            raise invalid_parameter(command, "env")
+        folder = options.agent_dir or self._options.agent_dir
+        return structs.replace(options, environ=dict(env), agent_dir=folder)
 
     def _find(self, wanted: str, options: Options) -> Path:
         place = self._place(options)
@@ -107,6 +125,8 @@ class LoadedSessions:
 
     def _place(self, options: Options) -> SessionFolder:
         home = find_home(options.cwd, options.environ)
+        if options.agent_dir is not None:
+            home = structs.replace(home, agent=options.agent_dir)
         setting = SettingsFiles(home).current.session_dir
         folder = custom_session_dir(home, options.environ, setting, options.session_dir)
         cwd = str(options.cwd)
@@ -137,24 +157,43 @@ class LoadedSessions:
         return structs.replace(options, cwd=check_folder(header.cwd, self._options.roots))
 
     async def _start(self, options: Options, path: Path | None = None) -> Slot:
+        if self._is_closing:
+            raise CommandError("The server is closing.", code="full")
         await self._make_room()
-        engine = await _built(options, path)
+        self._starting += 1
         try:
-            refusal = engine.session.refusal() if path is not None else None
-            if refusal is not None:
-                code = engine.session.refusal_code
-                text = IN_USE.format(path=path) if code == "session_in_use" else refusal
-                raise CommandError(text, code=code)
-            slot = Slot(engine, self._settings, self._moved)
-            await slot.start()
-        except BaseException:
-            await engine.close()
-            raise
+            engine = await _built(options, path)
+            try:
+                slot = self._slot_of(engine, path)
+                await slot.start()
+            except BaseException:
+                await engine.close()
+                raise
+        finally:
+            self._starting -= 1
+        if self._is_closing:
+            await slot.close()
+            raise CommandError("The server is closing.", code="full")
         self._slots[slot.id] = slot
         self._settings.figures.loads += 1
         engine.on_shutdown = lambda: self._shut(slot)
         slot.warm_up(WARM_UP_SECONDS)
         return slot
+
+    def _slot_of(self, engine: Engine, path: Path | None) -> Slot:
+        """Raises:
+        CommandError: the file cannot be written, or its session is loaded from another file.
+        """
+        refusal = engine.session.refusal() if path is not None else None
+        if refusal is not None:
+            code = engine.session.refusal_code
+            text = IN_USE.format(path=path) if code == "session_in_use" else refusal
+            raise CommandError(text, code=code)
+        other = self._slots.get(engine.session.id)
+        if other is not None:
+            text = f"The session {other.id} is loaded from {other.path}. Close it, or fork it."
+            raise CommandError(text, code="session_in_use")
+        return Slot(engine, self._settings, self._moved)
 
     def _moved(self, slot: Slot, origin: str) -> None:
         if self._slots.get(origin) is slot:
@@ -173,12 +212,11 @@ class LoadedSessions:
         Raises:
             CommandError: all of them are in use.
         """
-        while len(self._slots) >= self._options.max_loaded:
+        while len(self._slots) + self._starting >= self._options.max_loaded:
             unused = [slot for slot in self if slot.is_unused and slot.is_stored]
             if not unused:
-                text = (
-                    f"All {len(self._slots)} loaded sessions are in use. Close one, or try later."
-                )
+                most = self._options.max_loaded
+                text = f"All {most} loaded sessions are in use. Close one, or try later."
                 raise CommandError(text, code="full")
             await self.unload(min(unused, key=lambda slot: slot.used_at))
 
@@ -207,7 +245,8 @@ class LoadedSessions:
         task.result()
 
     async def close(self) -> None:
-        """Close every session at the same time."""
+        """Close every session at the same time; no other is loaded."""
+        self._is_closing = True
         for slot in self:
             self._tasks.start(self.unload(slot))
         await self._tasks.ended()
@@ -246,10 +285,6 @@ def _is_large(path: Path) -> bool:
 
 def _real(path: Path) -> str:
     return os.path.realpath(path)
-
-
-def _with_env(options: Options, env: Mapping[str, str] | None) -> Options:
-    return options if env is None else structs.replace(options, environ=dict(env))
 
 
 def _stored(record: SessionRecord) -> SessionSummary:

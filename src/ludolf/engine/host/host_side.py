@@ -42,6 +42,11 @@ class HostSide:
         """Return the documents of the host, made on first use."""
         return self._registry().of(self._link)
 
+    @property
+    def is_used(self) -> bool:
+        """Return whether the host provides tools or documents, or has calls to answer."""
+        return self.tools.is_used or self._has_documents
+
     def leave(self) -> None:
         """Hold open and later calls: the host is away, and may come back."""
         if self._is_away:

@@ -40,7 +40,13 @@ class HostTools:
     def __init__(self, link: HostLink, toolset: Toolset) -> None:
         self._source = link.source
         self._toolset = toolset
+        self._count = 0
         self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(link, HostToolCancel)
+
+    @property
+    def is_used(self) -> bool:
+        """Return whether there are tools, or calls without a result."""
+        return self._count > 0 or any(True for _ in self._calls.waiting())
 
     def replace(self, tools: Sequence[Definition]) -> list[str]:
         """Replace the tools of the host, from the next request on.
@@ -62,6 +68,7 @@ class HostTools:
         hidden = frozenset(tool.name for tool in tools if tool.hidden)
         made = [_HostTool(self, tool) for tool in tools]
         self._toolset.provide(self._source, made, hidden=hidden)
+        self._count = len(made)
         return names
 
     def update(self, id: str, partial: ToolOutput) -> None:
@@ -94,6 +101,7 @@ class HostTools:
     def remove(self, gone: str) -> None:
         """Remove the tools; open and later calls fail with this text."""
         self._toolset.remove_source(self._source)
+        self._count = 0
         self._calls.end(gone)
 
     async def run(self, tool: Definition, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
