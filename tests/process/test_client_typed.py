@@ -149,6 +149,8 @@ VALUES: dict[str, Any] = {
     "session_file": None,
     "session_path": "nowhere.jsonl",
     "since": None,
+    "before": None,
+    "limit": 20,
     "subagent_id": "one",
     "summarize": False,
     "target_id": "e",
