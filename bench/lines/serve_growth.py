@@ -1,15 +1,19 @@
 """Growth of a server with its sessions and with the clients that have come and gone."""
 
 import asyncio
+from itertools import count
 
 from bench.agent import Silent
 from bench.lines.serve import SETTLED, serving
 from bench.programs import Program
+from bench.served import LineClient
 from bench.stage import Stage
 
 _OPENED = 20
 _SKIPPED = 5
 _AT_ONCE = 10
+# So many clients that have left are remembered, and take some memory.
+_WARM = 300
 
 
 def sessions(stage: Stage, program: Program) -> float:
@@ -45,14 +49,17 @@ async def _sessions(stage: Stage, program: Program) -> float:
 
 
 async def _connections(stage: Stage, program: Program) -> float:
-    count = stage.size(10_000, 1000)
     async with serving(stage, program) as server:
         client = await server.connect()
         session = await client.open()
         await client.prompt(session, "Bench text 1000")
 
+        numbers = count(1)
+
         async def come_and_go() -> None:
             guest = await server.connect()
+            assert isinstance(guest, LineClient)
+            await guest.ask("hello", client=f"guest {next(numbers)}")
             await guest.attach(session)
             await guest.close()
 
@@ -61,10 +68,10 @@ async def _connections(stage: Stage, program: Program) -> float:
                 await asyncio.gather(*(come_and_go() for _ in range(_AT_ONCE)))
             await client.attach(session)
 
-        await all_come_and_go(200)
+        await all_come_and_go(_WARM)
         await asyncio.sleep(SETTLED)
         memory, descriptors = server.memory().rss, server.descriptors()
-        await all_come_and_go(count)
+        await all_come_and_go(stage.size(10_000, 1000))
         if server.descriptors() > descriptors:
             raise Silent(f"{server.descriptors() - descriptors} descriptors are still open")
         return server.memory().rss / memory
