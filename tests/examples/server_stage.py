@@ -1,17 +1,25 @@
 """A real `ludolf serve`, and the clients of a transcript on its socket."""
 
+import asyncio
+import contextlib
 import json
 import re
 import socket
+import ssl
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from ludolf.agent.scope import Tasks
 from tests.examples.ground import Ground
 from tests.frames import server_frames_in, server_frames_out
 from tests.process.harness import WAIT_SECONDS
@@ -115,3 +123,98 @@ class Transcript:
     def close(self) -> None:
         for client in self._clients.values():
             client.cut()
+
+
+# ---------------------------------------------------------------- TLS in front of the server
+
+
+def make_certificate(folder: Path, *names: str) -> tuple[Path, Path]:
+    """A certificate for these names that is signed with its own key, and the key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0])])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(list(map(x509.DNSName, names))), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.Encoding.PEM
+    files = folder / "agents.pem", folder / "agents.key"
+    files[0].write_bytes(made.public_bytes(form))
+    plain = serialization.NoEncryption()
+    files[1].write_bytes(key.private_bytes(form, serialization.PrivateFormat.PKCS8, plain))
+    return files
+
+
+@asynccontextmanager
+async def tls_relay(_: str, port: int, files: tuple[Path, Path]) -> AsyncIterator[int]:
+    """A proxy that terminates TLS and passes all bytes on at once; yields its port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*files)
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back, forth = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            await asyncio.gather(pump(reader, forth), pump(back, writer))
+        finally:
+            forth.close()
+            writer.close()
+
+    tasks = Tasks()
+
+    def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.start(pass_on(reader, writer))
+
+    relay = await asyncio.start_server(
+        meet,
+        "127.0.0.1",
+        0,
+        ssl=context,
+    )
+    try:
+        yield relay.sockets[0].getsockname()[1]
+    finally:
+        relay.close()
+        await tasks.close()
+
+
+@asynccontextmanager
+async def nginx(text: str, port: int, files: tuple[Path, Path]) -> AsyncIterator[int]:
+    """A real nginx with this block `server` and these files; yields its port."""
+    folder = files[0].parent
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        own = probe.getsockname()[1]
+    block = text.replace("listen 443", f"listen 127.0.0.1:{own}").replace(":8765", f":{port}")
+    block = block.replace("/etc/ssl", str(folder))
+    logs = "error_log stderr; pid nginx.pid; events {}\nhttp { access_log off;\n"
+    (folder / "whole.conf").write_text(f"daemon off; master_process off; {logs}{block}}}\n")
+    process = await asyncio.create_subprocess_exec(
+        "nginx", "-p", str(folder), "-c", str(folder / "whole.conf")
+    )
+    try:
+        await _answers(own)
+        yield own
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _answers(port: int) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while True:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return
+            await asyncio.sleep(0)

@@ -1,18 +1,22 @@
 """The page about the server: its transcripts are played, its programs and files are used."""
 
+import asyncio
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from configparser import ConfigParser
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from ludolf.client import RemoteClient
 from ludolf.protocol.server import SERVER_ROWS
 from ludolf.serve.figures import _COUNTERS, _GAUGES
-from tests.examples.ground import ROOT, Ground
-from tests.examples.server_stage import Transcript, served
+from tests.examples.ground import ROOT, Ground, read_until
+from tests.examples.server_stage import Transcript, make_certificate, nginx, served, tls_relay
 from tests.process.harness import WAIT_SECONDS
 
 PAGE = (ROOT / "docs" / "server.md").read_text()
@@ -88,7 +92,7 @@ def test_the_unit_starts_the_server_and_takes_its_exit_code_for_success(place: G
     program, *words = shlex.split(unit["Service"]["ExecStart"])
     assert program.endswith("/ludolf")
     assert words[0] == "serve"
-    with served(place, *words[1:3], *words[3:]) as server:
+    with served(place, *(word.replace("8765", "0") for word in words[1:])) as server:
         assert server.end() == int(unit["Service"]["SuccessExitStatus"])
 
 
@@ -100,6 +104,99 @@ def test_systemd_finds_nothing_wrong_in_the_unit(place: Ground) -> None:
     done = place.run("systemd-analyze", "--user", "verify", str(path))
     ours = [line for line in done.stderr.splitlines() if "ludolf" in line]
     assert ours == []
+
+
+# ---------------------------------------------------------------- HTTP
+
+NEEDS_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+
+
+def token_of(place: Ground) -> Path:
+    return place.home / ".pi" / "agent" / "serve-token"
+
+
+@NEEDS_CURL
+def test_curl_follows_a_session_and_continues_after_a_cursor(place: Ground) -> None:
+    with served(place, "--http", "0") as server:
+        token, work = str(token_of(place)), str(place.work)
+        done = place.run("sh", "follow.sh", server.url, token, work, "read a.txt")
+        assert (done.code, done.stderr) == (0, "")
+        assert b'"disposition":"started"' in done.stdout
+        events = (place.work / "events.txt").read_text()
+        first, *others = [event for event in events.split("\n\n") if "data: " in event]
+        assert "\nevent: snapshot\ndata: {" in first
+        assert '"seq":1,"type":"agent_start"' in others[0]
+        cursor = others[0].removeprefix("id: ").partition("\n")[0]
+        session = re.findall(r'"session":"([^"]+)"', first)[0]
+        header = f"Authorization: Bearer {token_of(place).read_text().strip()}"
+        address = f"{server.url}/events?session={session}"
+        after = ("-H", f"Last-Event-ID: {cursor}")
+        with place.started("curl", "-fsSN", "-H", header, *after, address) as again:
+            assert b'"seq":1,' not in read_until(again.stdout, b'"seq":2,"type":"turn_start"}')
+        assert server.end() == 143
+
+
+@NEEDS_CURL
+async def test_the_proxy_of_the_page_leads_to_the_server(place: Ground) -> None:
+    text = file_named("nginx.conf")
+    (start,) = re.findall(r"^\$ ludolf serve (--http 8765 --host \S+)$", PAGE, re.MULTILINE)
+    name = start.rpartition(" ")[2]
+    assert f"server_name {name};" in text
+    assert file_named("Caddyfile").startswith(f"{name} {{\n    reverse_proxy 127.0.0.1:8765\n")
+    files = make_certificate(place.root, name, "localhost")
+    with served(place, *start.replace("8765", "0").split()) as server:
+        inner = int(server.url.rpartition(":")[2])
+        proxy = nginx if shutil.which("nginx") is not None else tls_relay
+        async with proxy(text, inner, files) as port:
+            await _check_names(name, port, files[0], token_of(place).read_text().strip())
+            await _check_prompt(place, port, files[0])
+
+
+async def _check_names(name: str, port: int, authority: Path, token: str) -> None:
+    resolve = f"{name}:{port}:127.0.0.1"
+    curl = ("-sS", "--cacert", str(authority), "--resolve", resolve)
+    bearer = ("-H", f"Authorization: Bearer {token}")
+    send = ("-d", '{"type":"list"}', f"https://{name}:{port}/command")
+    assert await _curl(*curl, f"https://{name}:{port}/healthz") == "ok\n"
+    assert "missing or wrong" in await _curl(*curl, *send)
+    assert '"success":true' in await _curl(*curl, *bearer, *send)
+    assert '"success":true' not in await _curl(*curl, *bearer, "-H", "Host: other.example", *send)
+
+
+async def _check_prompt(place: Ground, port: int, authority: Path) -> None:
+    token = token_of(place).read_text().strip()
+    where = f"wss://localhost:{port}"
+    async with RemoteClient(where, ca=str(authority), token=token) as client:
+        session = await client.open(cwd=place.work)
+        answer = await session.prompt_and_wait("read a.txt")
+        assert answer.text.startswith("Here is a.txt")
+
+
+async def _curl(*words: str) -> str:
+    process = await asyncio.create_subprocess_exec("curl", *words, stdout=subprocess.PIPE)
+    stdout, _ = await process.communicate()
+    return stdout.decode()
+
+
+# ---------------------------------------------------------------- clients in Python
+
+
+def test_the_program_with_a_remote_client_shows_the_answer(place: Ground) -> None:
+    with served(place) as server:
+        done = place.run(sys.executable, "remote.py", f"unix:{server.socket}")
+        assert (done.code, done.stderr) == (0, "")
+        assert done.stdout.startswith(b"Here is a.txt")
+
+
+def test_a_host_of_rpc_mode_uses_a_session_of_the_server(place: Ground) -> None:
+    with served(place) as server:
+        where = f"unix:{server.socket}"
+        prompt = b'{"id":"1","type":"get_state"}\n'
+        done = place.run("ludolf", "--mode", "rpc", "--connect", where, stdin=prompt)
+        assert (done.code, done.stderr) == (0, "")
+        assert done.records[0]["command"] == "get_state"
+        listed = place.run("ludolf", "attach")
+        assert done.records[0]["data"]["sessionId"] in listed.stdout.decode()
 
 
 # ---------------------------------------------------------------- completeness
