@@ -156,7 +156,7 @@ async def _seconds_to_attach(server: MeasuredServer, session: str, last: int = 1
     start = time.perf_counter()
     await client.attach(session, last)
     seconds = time.perf_counter() - start
-    await client.close()
+    await server.disconnect(client)
     return seconds
 
 
