@@ -123,7 +123,7 @@ async def test_wrong_types_in_commands_of_the_server_get_an_error(tmp_path: Path
                         await client.hello()
                     if name == "close":
                         await client.open()
-        for wrong in ("x", [], {}, "1"):
+        for wrong in WRONG[4:8]:
             text = (await client.refusal("shutdown", drain=wrong))[0]
             assert text == 'shutdown: missing or invalid "drain"'
         assert not s.server.closing
@@ -165,7 +165,7 @@ async def test_a_cursor_that_is_none_gets_a_snapshot(tmp_path: Path) -> None:
 async def test_a_protocol_or_dialect_that_is_not_known_is_refused(tmp_path: Path) -> None:
     async with service(tmp_path) as s:
         client = s.client("a").connect()
-        for protocol in (2, 0, "1", None, True, 1.5, {}):
+        for protocol in (2, 0, "1", *WRONG):
             text, code = await client.refusal("hello", protocol=protocol)
             assert text.endswith("is not supported; this server has 1.")
             assert code == "unsupported"
