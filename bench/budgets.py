@@ -8,11 +8,12 @@ from typing import Literal
 
 import msgspec
 
-Base = Literal["lean", "fat", "omp", "none"]
+Base = Literal["lean", "fat", "omp", "codex", "none"]
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One figure. `base` is the program of the ratio: current pi, pi with whole messages, or omp.
+    """One figure. `base` is the program of the ratio: current pi, pi with whole messages, omp or
+    the server of codex.
 
     Without a base the budget is absolute. The default budget requires a figure no worse than the
     base.
@@ -100,6 +101,23 @@ LINES = (
     Line("acp.delta.bytes", "ACP: bytes per delta", "B", "none", 260),
     Line("acp.output", "ACP: bytes for 20,000 lines of output, of their size", "×", "none", 1.2),
     Line("acp.terminal", "ACP: the same, shown in a terminal", "×", "none", 1.2),
+    Line("serve.rss.0", "server: RSS without sessions", "MiB", "codex", 0.35),
+    Line("serve.rss.10", "server: RSS with 10 idle sessions", "MiB", "codex", 0.35),
+    Line("serve.rss.50", "server: RSS with 50 idle sessions", "MiB", "codex", 0.35),
+    Line("serve.rss.500", "server: RSS with 500 idle sessions", "MiB", "none", 70),
+    Line("serve.rss.after", "server: RSS after a prompt in each of 50", "MiB", "codex", 0.35),
+    Line("serve.open", "server: open a session", "ms", "codex", 1.0),
+    Line("serve.open.cpu", "server: open a session, CPU", "ms", "codex", 1.0),
+    Line("serve.prompt", "server: 50 prompts at once, CPU of each", "ms", "codex", 0.15),
+    Line("serve.deltas", "server: 1,410 deltas, one client, CPU", "ms", "codex", 0.3),
+    Line("serve.deltas.further", "server: the same, each further client", "ms", "codex", 0.1),
+    Line("serve.paced.1", "server: at 100 deltas/s, CPU per delta, 1 client", "µs", "codex", 0.6),
+    Line("serve.paced.8", "server: at 100 deltas/s, CPU per delta, 8 clients", "µs", "codex", 0.6),
+    Line("serve.attach", "server: attach to 13 answers of 18 kB", "ms", "codex", 0.5),
+    Line("serve.attach.10", "server: attach to 10 MB, last 20 entries", "ms", "none", 10),
+    Line("serve.attach.100", "server: attach to 100 MB, last 20 entries", "ms", "none", 10),
+    Line("serve.load.10", "server: load a session of 10 MB, CPU", "ms", "none", 60),
+    Line("serve.load.100", "server: load a session of 100 MB, CPU", "ms", "none", 300),
 )
 BY_KEY = {line.key: line for line in LINES}
 
@@ -118,4 +136,6 @@ RULES = (
     Rule("growth.switch", "`switch_session`: 100 MB against 10 MB, CPU", 11),
     Rule("growth.tools", "turns with 1,000 deferred MCP tools against 10, CPU", 1.1),
     Rule("growth.arguments", "20k argument deltas: the second half against the first, CPU", 1.2),
+    Rule("growth.sessions", "a server: the 500th session opened against the 5th, CPU", 1.2),
+    Rule("growth.connections", "a server: 10,000 clients come and go, memory", 1.1),
 )

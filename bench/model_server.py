@@ -1,7 +1,8 @@
 """Model server on a loopback port that streams Anthropic's format as fast as it is read.
 
-The last user text selects the answer; see `answer`. It runs as a separate program, so that its load
-does not count for the driver, and prints its port.
+Codex gets the format of OpenAI's Responses API. The last user text selects the answer; see
+`answer`. It runs as a separate program, so that its load does not count for the driver, and prints
+its port.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from bench import speech
+from bench import speech, speech_responses
 
 WORD = "Bench "
 _HEAD = (
@@ -28,8 +29,11 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
             body = await reader.readexactly(_length(head))
-            if head.startswith(b"POST ") and b"/messages" in head.split(b"\r\n", 1)[0]:
+            asks = head.split(b"\r\n", 1)[0]
+            if asks.startswith(b"POST ") and b"/messages" in asks:
                 await _answer(json.loads(body)["messages"], writer)
+            elif asks.startswith(b"POST ") and b"/responses" in asks:
+                await _answer_response(json.loads(body)["input"], writer)
             else:
                 writer.write(_NOTHING)
                 await writer.drain()
@@ -55,6 +59,21 @@ async def _answer(messages: Sequence[dict[str, Any]], writer: asyncio.StreamWrit
         await _speak_slowly(writer, int(words[2]), int(words[3]))
     else:
         await _speak(writer, answer(asked, results))
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+
+
+async def _answer_response(items: Sequence[dict[str, Any]], writer: asyncio.StreamWriter) -> None:
+    """Answer `text` and `paced`, or any other prompt with one word."""
+    asked, _ = _asked([item for item in items if item.get("type", "message") == "message"])
+    kind, number, rate = [*asked.split(" ")[1:], "", "", ""][:3]
+    writer.write(_HEAD)
+    if kind == "paced":
+        pieces = list(speech_responses.answer_pieces(int(number)))
+        await _speak_at(writer, pieces, int(rate))
+    else:
+        count = int(number) if kind == "text" else 1
+        await _speak(writer, speech_responses.answered(count))
     writer.write(b"0\r\n\r\n")
     await writer.drain()
 
@@ -90,7 +109,7 @@ def _asked(messages: Sequence[dict[str, Any]]) -> tuple[str, int]:
         results += sum(block["type"] == "tool_result" for block in blocks)
         for block in reversed(blocks):
             text = block.get("text", "")
-            if block["type"] == "text" and WORD in text:
+            if block["type"] in ("text", "input_text") and WORD in text:
                 return text[text.index(WORD) :].split("\n")[0].strip(), results
     return "", results
 
@@ -103,10 +122,14 @@ async def _speak(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _speak_slowly(writer: asyncio.StreamWriter, count: int, rate: int) -> None:
+    await _speak_at(writer, speech.pieces_of_text(count), rate)
+
+
+async def _speak_at(writer: asyncio.StreamWriter, pieces: list[bytes], rate: int) -> None:
     start = time.monotonic()
-    first, *pieces, last = speech.pieces_of_text(count)
+    first, *middle, last = pieces
     await _speak(writer, first)
-    for number, piece in enumerate(pieces, 1):
+    for number, piece in enumerate(middle, 1):
         await _speak(writer, piece)
         await asyncio.sleep(max(0.0, start + number / rate - time.monotonic()))
     await _speak(writer, last)

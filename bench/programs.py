@@ -16,8 +16,10 @@ import msgspec
 from bench.agent import Agent
 from ludolf import __version__
 
-Kind = Literal["ludolf", "pi", "omp", "tau"]
-PEERS: tuple[Kind, ...] = ("pi", "omp", "tau")
+Kind = Literal["ludolf", "pi", "omp", "tau", "codex", "opencode"]
+# Programs with other protocols, which are compared as servers only.
+SERVERS: tuple[Kind, ...] = ("codex", "opencode")
+PEERS: tuple[Kind, ...] = ("pi", "omp", "tau", *SERVERS)
 OURS = "ludolf"
 ROOT = Path(__file__).parents[1]
 # Since this release, pi does not send the whole message with each delta.
@@ -36,7 +38,12 @@ class Program(msgspec.Struct, frozen=True):
     @property
     def is_fat(self) -> bool:
         """Return whether it sends the whole message with each delta."""
-        return self.kind != "ludolf" and not self.is_lean
+        return self.kind != "ludolf" and not self.is_server and not self.is_lean
+
+    @property
+    def is_server(self) -> bool:
+        """Return whether it is only measured as a server of many sessions."""
+        return self.kind in SERVERS
 
     @property
     def is_lean(self) -> bool:
@@ -48,7 +55,7 @@ def ours() -> Program:
 
 
 def find_peers(names: str) -> list[Program]:
-    """Return the programs in `NAME[:KIND]=COMMAND …`, and others of pi, omp, tau on PATH."""
+    """Return the programs in `NAME[:KIND]=COMMAND …`, and others of `PEERS` on PATH."""
     peers: dict[str, Program] = {}
     for word in shlex.split(names):
         head, _, command = word.partition("=")
@@ -82,6 +89,7 @@ class Home:
 
     def __init__(self, root: Path, program: Program, port: int) -> None:
         self.program = program
+        self.port = port
         self.folder = root / program.name
         self.work = self.folder / "work"
         self.agent = self.folder / "agent"
@@ -99,7 +107,7 @@ class Home:
         return Agent(words, self.env(), self.work, settles=self.settles(dialect))
 
     def words(self, dialect: str) -> list[str]:
-        """Return the command line; the dialect `acp` is the mode of Ludolf for editors."""
+        """Return the command line; `acp` and `serve` are modes of Ludolf."""
         return [*self.program.command, *self._arguments(dialect)]
 
     def ready(self, *more: str, dialect: str = "pi-delta") -> Agent:
@@ -143,6 +151,8 @@ class Home:
         match self.program.kind:
             case "ludolf" if dialect == "acp":
                 return ["--mode", "acp", *model, *session]
+            case "ludolf" if dialect == "serve":
+                return ["serve", *model, *session]
             case "ludolf":
                 return ["--mode", "rpc", *model, *session, "--rpc-dialect", dialect]
             case "pi":
@@ -152,6 +162,8 @@ class Home:
                 return ["--mode", "rpc", *session, *more]
             case "tau":
                 return ["--mode", "rpc", *model, "--no-extensions"]
+            case "codex" | "opencode":
+                return []  # see `served_peers.py`
 
 
 def _provider(port: int) -> Mapping[str, Any]:

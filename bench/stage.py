@@ -84,11 +84,12 @@ class Stage:
         """Measure every program; errors are recorded as notes.
 
         An old pi is skipped if a current pi is measured too: it is only the base of the lines
-        with whole messages.
+        with whole messages. Servers have lines of their own.
         """
         lean = any(program.is_lean for program in self.programs)
         for program in self.programs:
-            if not (lean and program.kind == "pi" and program.is_fat):
+            is_old = lean and program.kind == "pi" and program.is_fat
+            if not is_old and not program.is_server:
                 self.attempt(program, key, measure)
 
     def attempt(self, program: Program, key: str, measure: Callable[[Program], None]) -> None:

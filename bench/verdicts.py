@@ -36,6 +36,7 @@ def bases(programs: Sequence[Program]) -> dict[str, str | None]:
         "lean": next((each.name for each in pis if each.is_lean), None),
         "fat": next((each.name for each in pis if not each.is_lean), None),
         "omp": next((each.name for each in programs if each.kind == "omp"), None),
+        "codex": next((each.name for each in programs if each.kind == "codex"), None),
         "none": None,
     }
 

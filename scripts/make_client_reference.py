@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ludolf.client import Client, ClientOptions
+from ludolf.client import ClientOptions, RemoteClient, RemoteOptions, RemoteSession
 from ludolf.client.base import SendingMethod
 from ludolf.client.commands import (
     AgentCommands,
@@ -19,25 +19,38 @@ from ludolf.client.commands import (
     SessionCommands,
 )
 from ludolf.client.connection import ClientConnection
+from ludolf.client.exchange import RecordExchange
+from ludolf.client.remote_options import AttachParams, OpenParams
+from ludolf.client.typed import TypedExchange
 
 PAGE = Path(__file__).parents[1] / "docs" / "client.md"
 BEGIN = "<!-- reference: made by scripts/make_client_reference.py -->\n"
 END = "<!-- end of reference -->\n"
 GROUPS: dict[str, type[Any]] = {
-    "Life, prompts and events": Client,
-    "Records": ClientConnection,
+    "Life": ClientConnection,
+    "Prompts and events": TypedExchange,
+    "Records": RecordExchange,
     "Prompts, queues, shell": PromptCommands,
     "State, models, keys": ModelCommands,
     "Conversation and sessions": SessionCommands,
     "The program and its host": ProgramCommands,
     "Agents in the background": AgentCommands,
     "MCP servers": McpCommands,
+    "`RemoteClient`: sessions of a server": RemoteClient,
+    "`RemoteSession`: also": RemoteSession,
 }
-# Of a connection only what a host uses.
-RECORDS = (
-    *("open", "close", "kill", "send", "request", "reply_to", "ask"),
-    *("events", "collect", "wait_for"),
-)
+OPTIONS: dict[str, Any] = {
+    "Options": ClientOptions,
+    "Options of `RemoteClient`": RemoteOptions,
+    "Parameters of `RemoteClient.open`": OpenParams,
+    "Parameters of `RemoteClient.attach`": AttachParams,
+}
+# Of these classes only what a host uses.
+SHOWN: dict[type[Any], tuple[str, ...]] = {
+    ClientConnection: ("open", "close", "kill"),
+    RecordExchange: ("send", "request", "reply_to", "ask", "events", "collect", "wait_for"),
+    RemoteSession: ("detach",),
+}
 _OPTION = re.compile(r"^(\w+) {2,}(.*)$")
 
 
@@ -49,8 +62,10 @@ def updated(page: str) -> str:
 
 
 def _sections() -> list[str]:
-    lines = ["### Options", "", "| option | meaning |", "|---|---|"]
-    lines += [f"| `{name}` | {text} |" for name, text in options().items()]
+    lines: list[str] = []
+    for title, kind in OPTIONS.items():
+        lines += [*([""] if lines else []), f"### {title}", "", "| option | meaning |", "|---|---|"]
+        lines += [f"| `{name}` | {text} |" for name, text in options(kind).items()]
     for title, group in GROUPS.items():
         lines += ["", f"### {title}", "", "| method | |", "|---|---|"]
         lines += [
@@ -60,11 +75,11 @@ def _sections() -> list[str]:
     return lines
 
 
-def options() -> dict[str, str]:
-    """Return the options of a client, from its docstring."""
+def options(kind: Any = ClientOptions) -> dict[str, str]:
+    """Return the options of a client, from their docstring."""
     found: dict[str, str] = {}
     name = ""
-    for line in inspect.cleandoc(ClientOptions.__doc__ or "").splitlines()[2:]:
+    for line in inspect.cleandoc(kind.__doc__ or "").splitlines()[2:]:
         begun = _OPTION.match(line)
         if begun:
             name = begun[1]
@@ -81,7 +96,7 @@ def methods(group: type[Any]) -> list[tuple[str, Any]]:
         for name, each in vars(group).items()
         if (inspect.isfunction(each) or isinstance(each, SendingMethod))
         and not name.startswith("_")
-        and (group is not ClientConnection or name in RECORDS)
+        and (group not in SHOWN or name in SHOWN[group])
     ]
 
 

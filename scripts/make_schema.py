@@ -5,7 +5,8 @@ Usage: python scripts/make_schema.py
 
 from pathlib import Path
 
-from ludolf.protocol.wire.schema import schemas, text_of
+from ludolf.protocol.wire.published import schemas
+from ludolf.protocol.wire.schema import text_of
 from ludolf.protocol.wire.typescript import typescript
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schema"

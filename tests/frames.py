@@ -8,6 +8,7 @@ import jsonschema_rs
 
 from ludolf.protocol.dialects import DEFAULT
 from ludolf.protocol.wire.schema import schema_in, schema_out
+from ludolf.protocol.wire.server_schema import server_in, server_out
 
 Key = tuple[Any, ...]
 # What tells frames apart: none of them has all of these keys.
@@ -62,6 +63,44 @@ def _key_of(properties: Mapping[str, Any]) -> Key:
 
 def _hashable(value: Any) -> Any:
     return value if isinstance(value, str | bool) else None
+
+
+class ServerFrames:
+    """The frames of `ludolf serve`, or the commands to it: kinds in envelopes, and kinds alone."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._defs = schema["$defs"]
+        names = [one["$ref"].rpartition("/")[2] for one in schema["anyOf"]]
+        wrapped = {name: self._defs[name]["allOf"] for name in names if "allOf" in self._defs[name]}
+        alone = [one for one in schema["anyOf"] if one["$ref"].rpartition("/")[2] not in wrapped]
+        self._kinds = {
+            envelope["$ref"].rpartition("/")[2]: Frames({**schema, "anyOf": kinds["anyOf"]})
+            for envelope, kinds in wrapped.values()
+        }
+        self._alone = Frames({**schema, "anyOf": alone})
+
+    def check(self, record: Mapping[str, Any]) -> None:
+        """Raises:
+        AssertionError: the schema does not know such a frame.
+        """
+        for envelope, kinds in self._kinds.items():
+            if kinds.name_of(record) is not None:
+                root = {"$ref": f"#/$defs/{envelope}", "$defs": self._defs}
+                validator = jsonschema_rs.Draft202012Validator(root)
+                assert validator.is_valid(record), _explained(envelope, validator, record)
+                kinds.check(record)
+                return
+        self._alone.check(record)
+
+
+@cache
+def server_frames_out() -> ServerFrames:
+    return ServerFrames(server_out())
+
+
+@cache
+def server_frames_in() -> ServerFrames:
+    return ServerFrames(server_in())
 
 
 @cache

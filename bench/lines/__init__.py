@@ -13,6 +13,7 @@ from bench.lines import (
     odd,
     output,
     round_trip,
+    serve,
     sessions,
     start,
     streaming,
@@ -33,6 +34,7 @@ GROUPS: dict[str, Callable[[Stage], None]] = {
     "fifty": fifty.measure,
     "mcp": mcp.measure,
     "acp": acp.measure,
+    "serve": serve.measure,
     "odd": odd.measure,
     "growth": growth.measure,
 }

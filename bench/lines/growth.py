@@ -5,6 +5,7 @@ from functools import partial
 
 from bench.agent import Agent
 from bench.known_servers import write_known_servers
+from bench.lines import serve_growth
 from bench.programs import Program
 from bench.session_files import make_session
 from bench.stage import Stage
@@ -109,4 +110,6 @@ MEASURES: dict[str, Measure] = {
     "growth.switch": _switch,
     "growth.tools": _tools,
     "growth.arguments": _arguments,
+    "growth.sessions": serve_growth.sessions,
+    "growth.connections": serve_growth.connections,
 }

@@ -1,6 +1,8 @@
 // Frames of ludolf --mode rpc: one JSON object a line, both ways. Made by scripts/make_schema.py.
 // `Command` is what a host sends, in every dialect; `Frames[D]` is what it reads in the dialect D;
 // `Answers[C]` is the `data` of the reply to the command C. `ludolf schema --typescript` prints it.
+// A client of ludolf serve sends `ServerCommand` and reads `ServerFrame`; `ServerAnswers[C]` is the
+// `data` of replies to the commands that only the server has.
 
 /** `streamingBehavior` is required while the agent runs. */
 export interface AbortAndPromptCommand {
@@ -118,6 +120,44 @@ export interface AssistantMessage {
   errorMessage?: string;
   rawStopReason?: string;
   diagnostics?: Diagnostic[];
+}
+
+/**
+ * Attach to a session. `cursor` is the last one seen; without it, or if its frames are gone,
+ * the answer is a snapshot with the entries after `entry`, or the `last` ones.
+ */
+export interface AttachCommand {
+  type: "attach";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  session: string;
+  cursor?: unknown;
+  entry?: string | null;
+  last?: number;
+  role?: "control" | "view";
+  wait?: boolean | null;
+  env?: Record<string, string> | null;
+}
+
+export interface AttachResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "attach";
+  success: true;
+  data: SessionAttached;
+}
+
+/** `behind` counts the frames that the client has not been sent yet. */
+export interface AttachedClient {
+  client: string;
+  name: string | null;
+  role: "control" | "view";
+  behind: number;
+}
+
+export interface AttachedClients {
+  clients: AttachedClient[];
 }
 
 /** An image as `content`, or a document with its `extractedText`: the form of early pi. */
@@ -309,6 +349,7 @@ export interface CancelRequest {
   id: string;
   method: "cancel";
   targetId: string;
+  by?: string;
 }
 
 export interface CancelSubagentCommand {
@@ -370,6 +411,35 @@ export interface ClearQueueResponse {
   data: Queued;
 }
 
+export interface ClientJoined {
+  type: "client_joined";
+  client: string;
+  name: string | null;
+  role: "control" | "view";
+}
+
+export interface ClientLeft {
+  type: "client_left";
+  client: string;
+}
+
+/** Without `session`: the current session of the connection. */
+export interface ClientsCommand {
+  type: "clients";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  session?: string | null;
+}
+
+export interface ClientsResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "clients";
+  success: true;
+  data: AttachedClients;
+}
+
 export interface CloneCommand {
   type: "clone";
   /** Any JSON; it comes back unchanged. */
@@ -383,6 +453,22 @@ export interface CloneResponse {
   command: "clone";
   success: true;
   data: SessionChange;
+}
+
+/** Without `session`: the current session of the connection. */
+export interface CloseCommand {
+  type: "close";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  session?: string | null;
+}
+
+export interface CloseResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "close";
+  success: true;
 }
 
 /** A command that a prompt may call with `/`. */
@@ -626,6 +712,22 @@ export interface DeleteSessionResponse {
   command: "delete_session";
   success: true;
   data: Trashed;
+}
+
+/** Without `session`: the current session of the connection. */
+export interface DetachCommand {
+  type: "detach";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  session?: string | null;
+}
+
+export interface DetachResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "detach";
+  success: true;
 }
 
 /** A reminder that the program itself put into the conversation. */
@@ -977,6 +1079,12 @@ export interface FollowUpResponse {
   command: "follow_up";
   success: true;
   data: Accepted;
+}
+
+/** Without `session`: the session that was opened or attached last. */
+export interface ForSession {
+  /** The id of the session. */
+  session?: string;
 }
 
 export interface ForkCommand {
@@ -1374,6 +1482,33 @@ export interface Header {
   parentSession?: string;
 }
 
+/**
+ * The first command of a connection; over TCP it is required.
+ *
+ * `client` is a name that the client makes up for itself and uses again when it reconnects.
+ * `bare`: frames come without `session` and `seq`, and those of the server itself not at all.
+ */
+export interface HelloCommand {
+  type: "hello";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  client?: string | null;
+  name?: string | null;
+  token?: string | null;
+  dialect?: string;
+  bare?: boolean;
+  protocol?: unknown;
+}
+
+export interface HelloResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "hello";
+  success: true;
+  data: Welcome;
+}
+
 /** A tool of the host; `parameters` is a JSON Schema. A hidden one is kept from the model. */
 export interface HostTool {
   name: string;
@@ -1558,6 +1693,23 @@ export interface Limits {
   maxTurns?: number;
   maxTokens?: number;
   maxCost?: number;
+}
+
+/** `all`: sessions of every folder; else those that are loaded. */
+export interface ListCommand {
+  type: "list";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  all?: boolean;
+}
+
+export interface ListResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "list";
+  success: true;
+  data: SessionSummaries;
 }
 
 export interface ListSessionsCommand {
@@ -1895,6 +2047,20 @@ export interface NotifyRequest {
   method: "notify";
   message: string;
   notifyType?: "error" | "info" | "warning";
+}
+
+/** `seq` counts the frames of a session from 1, without gaps. */
+export interface Numbered {
+  /** The id of the session. */
+  session: string;
+  seq: number;
+}
+
+export type NumberedFrame = Numbered & (AgentStart | AgentEnd | TurnStart | TurnEnd | BegunStart | PieceUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | McpServerChanged | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest);
+
+export interface OfSession {
+  /** The id of the session. */
+  session: string;
 }
 
 export interface OmpAbortAndPromptResponse {
@@ -2372,6 +2538,36 @@ export interface OmpUserMessage {
   attribution: "user";
 }
 
+/**
+ * Open a session: `new`, `last` (the latest of the folder), an id or a path.
+ *
+ * `env` replaces the server's environment for keys, tools and commands of this session.
+ * `options` are those of the command line that concern a session, in camelCase.
+ * `wait`: the run waits for this client if it reads too slowly. `isolated`: the session runs in a
+ * process of its own.
+ */
+export interface OpenCommand {
+  type: "open";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  cwd?: string | null;
+  session?: string;
+  env?: Record<string, string> | null;
+  options?: Record<string, unknown> | null;
+  role?: "control" | "view";
+  wait?: boolean | null;
+  isolated?: boolean;
+}
+
+export interface OpenResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "open";
+  success: true;
+  data: SessionAttached;
+}
+
 export interface OpenSessionCommand {
   type: "open_session";
   /** Any JSON; it comes back unchanged. */
@@ -2424,6 +2620,22 @@ export interface PieceUpdate {
   /** The same in all frames of a message; for hosts that want prompt results. */
   messageId?: string;
 }
+
+export interface PingCommand {
+  type: "ping";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+}
+
+export interface PingResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "ping";
+  success: true;
+}
+
+export type PrivateFrame = OfSession & (HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | ClientJoined | ClientLeft | SessionMoved | SessionResync);
 
 /** The progress of a subagent. `task` is its whole prompt, `assignment` its own part of it. */
 export interface Progress {
@@ -2542,10 +2754,33 @@ export interface RenameSessionResponse {
   success: true;
 }
 
+/** `session` if the command had it. `repeated`: the command was sent before. */
+export interface Repeatable {
+  /** The id of the session. */
+  session?: string;
+  repeated?: true;
+}
+
 export interface RetryError {
   attempt: number;
   errorMessage: string;
   errorId: number;
+}
+
+/** A shell command of a client; `output` is its end so far. */
+export interface RunningShell {
+  id?: unknown;
+  output?: string;
+}
+
+/** A tool call without a stored result. One that has ended has `result` and `isError`. */
+export interface RunningTool {
+  toolCallId: string;
+  toolName: string;
+  args: unknown;
+  partialResult?: unknown;
+  result?: unknown;
+  isError?: boolean;
 }
 
 export interface SelectRequest {
@@ -2562,10 +2797,57 @@ export interface SelectRequest {
   sessionId?: string;
 }
 
+/** The server ends; runs have this many seconds. */
+export interface ServerClosing {
+  type: "server_closing";
+  seconds: number;
+}
+
+/** `frame` is the longest line in bytes, `inFlight` the number of unanswered commands. */
+export interface ServerLimits {
+  frame: number;
+  inFlight: number;
+  clients: number;
+  clientsPerSession: number;
+}
+
+export type ServerReply = Repeatable & (PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | GetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | GetMcpServersResponse | GetMcpToolsResponse | SetMcpServerResponse | SetMcpServersResponse | McpReconnectResponse | McpLoginResponse | McpLogoutResponse | FailedResponse | HelloResponse | OpenResponse | AttachResponse | DetachResponse | CloseResponse | ListResponse | ClientsResponse | PingResponse | ShutdownResponse);
+
+/** The first line of the program on stdout; it is not sent to clients on sockets. */
+export interface Serving {
+  type: "serving";
+  pid: number;
+  socket?: string;
+  url?: string;
+}
+
+/**
+ * The answer to `open` and `attach`.
+ *
+ * `replay`: the missed frames follow, `replayed` of them. `snapshot`: the other fields describe
+ * the session at the cursor. `more`: older entries exist; `get_entries` with `before` reads them.
+ * `interrupted`: the last message waits for an answer, and no run makes it.
+ */
+export interface SessionAttached {
+  session: string;
+  role: "control" | "view";
+  mode: "replay" | "snapshot";
+  cursor: string;
+  replayed?: number;
+  state?: State;
+  leafId?: string | null;
+  entries?: StoredEntry[];
+  more?: boolean;
+  underway?: SessionWork;
+  interrupted?: boolean;
+}
+
 /** `cancelled`: an extension refused the change. */
 export interface SessionChange {
   cancelled: boolean;
 }
+
+export type SessionCommand = ForSession & (PromptCommand | SteerCommand | FollowUpCommand | AbortCommand | AbortAndPromptCommand | ClearQueueCommand | NewSessionCommand | GetStateCommand | GetMessagesCommand | SetModelCommand | CycleModelCommand | GetAvailableModelsCommand | SetThinkingLevelCommand | CycleThinkingLevelCommand | GetAvailableThinkingLevelsCommand | SetSteeringModeCommand | SetFollowUpModeCommand | CompactCommand | SetAutoCompactionCommand | SetAutoRetryCommand | AbortRetryCommand | BashCommand | AbortBashCommand | GetSessionStatsCommand | ExportHtmlCommand | SwitchSessionCommand | ForkCommand | BranchCommand | CloneCommand | GetForkMessagesCommand | GetBranchMessagesCommand | GetEntriesCommand | GetTreeCommand | GetLastAssistantTextCommand | SetSessionNameCommand | GetCommandsCommand | SetLimitsCommand | SetProjectTrustCommand | ExtensionUiResponseCommand | ListSessionsCommand | RenameSessionCommand | DeleteSessionCommand | NavigateTreeCommand | ReloadCommand | GetCapabilitiesCommand | SetHostToolsCommand | HostToolUpdateCommand | HostToolResultCommand | SetHostUriSchemesCommand | HostUriResultCommand | HandoffCommand | OpenSessionCommand | SetFastModeCommand | SetInterruptModeCommand | SetTodosCommand | SetEventFilterCommand | SetPromptResultsCommand | NegotiateProtocolCommand | GetMessagesPageCommand | GetAvailableCommandsCommand | SetLocaleCommand | GetLoginProvidersCommand | LoginCommand | LogoutCommand | GetAuthStatusCommand | GetIntegrationsCommand | SetSubagentSubscriptionCommand | GetSubagentsCommand | GetSubagentMessagesCommand | CancelSubagentCommand | SteerSubagentCommand | GetMcpServersCommand | GetMcpToolsCommand | SetMcpServerCommand | SetMcpServersCommand | McpReconnectCommand | McpLoginCommand | McpLogoutCommand);
 
 export interface SessionInfo {
   type: "session_info";
@@ -2587,6 +2869,13 @@ export interface SessionInfoUpdate {
   sessionId: string;
 }
 
+/** The session that the client is attached to has another id from now on. */
+export interface SessionMoved {
+  type: "session_moved";
+  from: string;
+  to: string;
+}
+
 /** One row of a session list; times are in Unix milliseconds. */
 export interface SessionRecord {
   path: string;
@@ -2598,6 +2887,12 @@ export interface SessionRecord {
   modified: number;
   messageCount: number;
   firstMessage: string;
+}
+
+/** The client was too far behind; `data` is a snapshot, and live frames follow it. */
+export interface SessionResync {
+  type: "resync";
+  data: SessionAttached;
 }
 
 /** Nothing runs, is queued or will start without a command; sent once after each run. */
@@ -2616,6 +2911,36 @@ export interface SessionStats {
   tokens: TokenTotals;
   cost: number;
   contextUsage?: ContextUsage;
+}
+
+export interface SessionSummaries {
+  sessions: SessionSummary[];
+}
+
+export interface SessionSummary {
+  session: string;
+  path: string | null;
+  cwd: string;
+  name: string | null;
+  state: "idle" | "running" | "stored" | "waiting";
+  clients: number;
+  dialogs: number;
+  updated: string;
+}
+
+/** The work that has begun and not ended; `message` is the answer so far. */
+export interface SessionWork {
+  message?: BegunMessage;
+  tools?: RunningTool[];
+  bash?: RunningShell[];
+  steering?: string[];
+  followUp?: string[];
+  dialogs?: (SelectRequest | ConfirmRequest | InputRequest | EditorRequest)[];
+  retry?: AutoRetryStart;
+  compaction?: CompactionStart;
+  statuses?: Record<string, string>;
+  widgets?: SetWidgetRequest[];
+  title?: string;
 }
 
 export interface Sessions {
@@ -2974,6 +3299,22 @@ export interface SetWidgetRequest {
   widgetKey: string;
   widgetLines?: string[];
   widgetPlacement?: "aboveEditor" | "belowEditor";
+}
+
+/** `drain`: seconds that runs have to end. */
+export interface ShutdownCommand {
+  type: "shutdown";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  drain?: number | null;
+}
+
+export interface ShutdownResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "shutdown";
+  success: true;
 }
 
 /** One item of `get_subagents`. */
@@ -3402,6 +3743,16 @@ export interface Warned {
   message: string;
 }
 
+/** `boot` changes when the server restarts. `known`: the server remembers this client. */
+export interface Welcome {
+  server: string;
+  protocol: number;
+  boot: string;
+  client: string;
+  known: boolean;
+  limits: ServerLimits;
+}
+
 export type WholePiece = WholeTextStart | WholeTextDelta | WholeTextEnd | WholeThinkingStart | WholeThinkingDelta | WholeThinkingEnd | WholeToolcallStart | WholeToolcallDelta | WholeToolcallEnd;
 
 export interface WholeTextDelta {
@@ -3659,6 +4010,10 @@ export type XcshFrame = AgentStart | OmpAgentEnd | TurnStart | OmpTurnEnd | OmpM
 
 export type PiEarlyFrame = AgentStart | EarlyAgentEnd | TurnStart | TurnEnd | MessageStart | EarlyUpdate | MessageEnd | AnyToolStart | EarlyToolEnd | EarlyCompaction | LimitReached | EarlyError | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | BashEnd | Chunk | Header;
 
+export type ServerCommand = SessionCommand | HelloCommand | OpenCommand | AttachCommand | DetachCommand | CloseCommand | ListCommand | ClientsCommand | PingCommand | ShutdownCommand;
+
+export type ServerFrame = NumberedFrame | PrivateFrame | ServerReply | ServerClosing | Serving;
+
 /** The frames by dialect. */
 export interface Frames {
   "pi": PiFrame;
@@ -3745,4 +4100,17 @@ export interface Answers {
   "mcp_reconnect": McpServers;
   "mcp_login": McpServerAnswer;
   "mcp_logout": McpLoggedOut;
+}
+
+/** The `data` of replies to the commands of the server. */
+export interface ServerAnswers {
+  "hello": Welcome;
+  "open": SessionAttached;
+  "attach": SessionAttached;
+  "detach": undefined;
+  "close": undefined;
+  "list": SessionSummaries;
+  "clients": AttachedClients;
+  "ping": undefined;
+  "shutdown": undefined;
 }

@@ -19,8 +19,8 @@ DOORS = (
 TASK_MAKER = "agent/scope.py"
 # Third parties: each is imported by one room's files only, and only msgspec at import time.
 EAGER = ("msgspec",)
-# The client of model servers, and the servers of the live view and of many sessions.
-HTTP = ("ai/http/transport.py", "page/live/server.py", "serve/web.py")
+# Clients of model servers and of `ludolf serve`, and the servers of the live view and of sessions.
+HTTP = ("ai/http/transport.py", "base/byte_pipes.py", "page/live/server.py", "serve/web.py")
 
 
 def _called(call: ast.Call) -> str:

@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "rpc": _TO_ENGINE,
     "serve": (*_TO_ENGINE, "rpc"),
     "acp": (*_TO_ENGINE, "rpc"),
-    "client": (*_LOW, "agent", "session", "protocol", "functions"),
+    "client": (*_LOW, "agent", "session", "config", "protocol", "functions"),
     "sdk": _TO_ENGINE,
     "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client"),
     "__main__": ("cli",),

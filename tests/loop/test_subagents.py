@@ -10,7 +10,7 @@ import pytest
 
 from ludolf.base import dumps, loads
 from ludolf.client import Client, Record
-from ludolf.client.connection import Match
+from ludolf.client.exchange import Match
 from tests.loop.program import ThreadLab
 from tests.process.harness import WAIT_SECONDS, Lab, only, text_of, types
 from tests.process.model_server import Asked, TwoScripts

@@ -17,7 +17,7 @@ import msgspec
 
 from ludolf.base import dumps, loads
 from ludolf.client import Client, Record
-from ludolf.client.connection import SECONDS
+from ludolf.client.exchange import SECONDS
 from ludolf.client.process import Process
 from tests.frames import dialect_of, frames_in, frames_out
 from tests.process.fork_server import can_fork

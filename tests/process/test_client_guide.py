@@ -3,13 +3,15 @@
 import re
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scripts.make_client_reference import PAGE, options, updated
+from scripts.make_client_reference import OPTIONS, PAGE, options, updated
 from tests.process.harness import SOURCE, Lab
+from tests.process.serving import running_server
 
 GUIDE = PAGE.read_text()
 _FENCE = re.compile(r"^(`{3,})(\w*)(?: (?:file=)?(\S+))?\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
@@ -21,10 +23,9 @@ def test_the_reference_is_current() -> None:
     assert updated(GUIDE) == GUIDE, "run scripts/make_client_reference.py"
 
 
-def test_every_option_is_told() -> None:
-    from ludolf.client import ClientOptions
-
-    assert set(options()) == ClientOptions.__optional_keys__
+@pytest.mark.parametrize("kind", OPTIONS.values())
+def test_every_option_is_told(kind: Any) -> None:
+    assert set(options(kind)) == kind.__optional_keys__
 
 
 def test_every_example_is_run() -> None:
@@ -50,7 +51,8 @@ def test_an_example_prints_what_the_guide_shows(lab: Lab, example: str, tmp_path
     script = next(word for word in words if word.endswith(".py"))
     path = f"{_programs(tmp_path)}:{lab.env['PATH']}"
     more: Any = {"PATH": path, "PYTHONPATH": str(SOURCE), **env}
-    done = lab.run(script, program=(sys.executable,), **more)
+    with running_server(lab, path=lab.work / "serve.sock") if "remote" in script else nullcontext():
+        done = lab.run(script, program=(sys.executable,), **more)
     assert (done.code, done.stderr) == (0, "")
     pattern = ".*".join(map(re.escape, wanted.rstrip().split("…")))
     assert re.fullmatch(pattern, done.stdout.decode().rstrip(), re.DOTALL), done.stdout.decode()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ludolf.client import Client, ClientError, NotStarted, ProgramEnded, TooMuchUnread, sync
-from ludolf.client.connection import Unread
+from ludolf.client.unread import Unread
 from tests.process.harness import WAIT_SECONDS, Bell, Lab, survivors
 from tests.process.script import Gate, answer
 from tests.process.test_client_typed import typed

@@ -29,7 +29,22 @@ def test_the_schema_of_commands_is_printed(lab: Lab) -> None:
 
 def test_without_a_choice_all_of_them_are_printed_in_one_object(lab: Lab) -> None:
     done = lab.run("schema")
-    assert set(loads(done.stdout)) == {"in", *(f"out-{name}" for name in NAMES)}
+    server = {"server-in", "server-out"}
+    assert set(loads(done.stdout)) == {"in", *(f"out-{name}" for name in NAMES), *server}
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_the_schema_of_the_server_is_printed(lab: Lab, direction: str) -> None:
+    done = lab.run("schema", "--server", "--direction", direction)
+    assert done.stdout.decode() == _published(f"server-{direction}.schema.json")
+
+
+def test_types_of_the_server_are_printed(lab: Lab) -> None:
+    done = lab.run("schema", "--server", "--typescript")
+    text = done.stdout.decode()
+    assert "export type ServerCommand = SessionCommand | HelloCommand | " in text
+    assert "export type NumberedFrame = Numbered & (" in text
+    assert "export interface ServerAnswers {" in text
 
 
 def test_types_are_printed(lab: Lab) -> None:
@@ -43,6 +58,7 @@ def test_types_of_one_dialect_name_no_other(lab: Lab) -> None:
     assert "export type PiDeltaFrame = " in text
     assert "export type Command = " in text
     assert "Omp" not in text
+    assert "ServerFrame =" not in text
 
 
 def test_an_unknown_dialect_is_refused_with_the_list(lab: Lab) -> None:

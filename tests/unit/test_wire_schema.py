@@ -23,7 +23,8 @@ from ludolf.protocol.wire.answers import ANSWERS
 from ludolf.protocol.wire.commands import SENT
 from ludolf.protocol.wire.dialects import WIRE
 from ludolf.protocol.wire.frames import DIALOGS, REQUESTS, SPOKEN
-from ludolf.protocol.wire.schema import members, schema_in, schemas
+from ludolf.protocol.wire.published import schemas
+from ludolf.protocol.wire.schema import members, schema_in
 from ludolf.protocol.wire.stored import KnownEntry, StoredEntry, read_open
 from ludolf.protocol.wire.typescript import type_of, typescript
 from ludolf.session.entries import EntryBody

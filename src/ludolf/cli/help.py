@@ -17,6 +17,7 @@ Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
   ludolf models list|show|default|refresh ...     list models, set the default
   ludolf sessions list|find|show|rename|delete|import    manage sessions
   ludolf export [SESSION] [FILE]                  write an HTML page, or .jsonl
+  ludolf attach [SESSION]                         follow a session of a server
   ludolf view [SESSION]                           show sessions in the browser
   ludolf settings list|get|set|unset|path         show and change settings
   ludolf mcp add|remove|list|check|login|import   manage MCP servers
@@ -50,6 +51,11 @@ Output
                                   messages), pi-0.79 (exactly this version),
                                   pi-delta (deltas only), omp, xcsh,
                                   pi-early
+  --connect ADDRESS               with --mode rpc: use a session of a server
+                                  (`ludolf serve`) at unix:PATH,
+                                  ws://HOST:PORT or wss://HOST:PORT
+  --on-eof detach|abort           with --connect: at the end of stdin, let the
+                                  run continue (default) or stop it
   --export SESSION [FILE]         write a session as an HTML page and exit
 
 Model
@@ -141,6 +147,7 @@ Environment
                                   (default: ~/.pi/agent)
   LUDOLF_CODING_AGENT_SESSION_DIR folder of sessions
   LUDOLF_RPC_DIALECT              sets the protocol dialect
+  LUDOLF_CONNECT                  address of a server, as --connect
   LUDOLF_OFFLINE_MODEL=0          disable the built-in model: a missing model or
                                   key is an error
   LUDOLF_LOCAL_SERVERS            addresses of local model servers; 0 disables

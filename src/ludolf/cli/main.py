@@ -127,14 +127,16 @@ def _version_of(dialect: str) -> str:
 def _start(arguments: Arguments) -> int:
     if arguments.mode == "acp":
         return _serve_editor(arguments)
+    address = _server_address(arguments)
+    if address is not None:
+        from ludolf.cli.connect import run_connected
+
+        return run_connected(arguments, arguments.rpc_dialect or dialect_of(), address)
     from ludolf.engine.build import current_folder
 
     arguments.cwd = current_folder()
     dialect = arguments.rpc_dialect or dialect_of()
     if arguments.mode == "rpc":
-        if arguments.files:
-            sys.stderr.write("Error: @file arguments are not supported in RPC mode\n")
-            return USAGE_ERROR
         from ludolf.rpc.server import run_rpc
 
         return run_rpc(arguments, dialect)
@@ -151,6 +153,24 @@ def _start(arguments: Arguments) -> int:
 
     sys.stderr.write(NO_TERMINAL)
     return NO_TERMINAL_MODE
+
+
+def _server_address(arguments: Arguments) -> str | None:
+    """Return the address of the server that has the session; None: this process runs it.
+
+    Raises:
+        ConfigError: an argument does not fit the mode.
+    """
+    if arguments.mode != "rpc":
+        if arguments.connect is not None or arguments.on_eof is not None:
+            raise ConfigError("--connect and --on-eof need --mode rpc")
+        return None
+    if arguments.files:
+        raise ConfigError("@file arguments are not supported in RPC mode")
+    address = arguments.connect or os.environ.get("LUDOLF_CONNECT")
+    if arguments.on_eof is not None and not address:
+        raise ConfigError("--on-eof needs --connect: without a server, the end of input aborts")
+    return address or None
 
 
 def _serve_editor(arguments: Arguments) -> int:

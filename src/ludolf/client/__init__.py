@@ -34,15 +34,30 @@ from ludolf.client.client import Client
 from ludolf.client.errors import (
     ClientError,
     NoAnswer,
+    NotAdmitted,
     NotStarted,
     OddAnswer,
+    OutcomeUnknown,
     ProgramEnded,
     Refused,
+    RunInterrupted,
+    ServerClosed,
+    ServerUnreachable,
+    SessionGone,
     TooMuchUnread,
 )
-from ludolf.client.events import Record, TypedEvent, UnknownEvent
+from ludolf.client.events import (
+    Record,
+    Resynced,
+    SessionSnapshot,
+    TypedEvent,
+    UnknownEvent,
+)
 from ludolf.client.options import ClientOptions
 from ludolf.client.process import Process
+from ludolf.client.remote import RemoteClient
+from ludolf.client.remote_options import AttachParams, OpenParams, RemoteOptions
+from ludolf.client.remote_session import RemoteSession
 from ludolf.protocol.answer import Answer, PromptFailed
 from ludolf.protocol.commands import Disposition
 from ludolf.protocol.events import (
@@ -90,6 +105,15 @@ from ludolf.protocol.results import (
     State,
     TodoPhase,
     TodoTask,
+)
+from ludolf.protocol.server import (
+    AttachedClient,
+    ClientJoined,
+    ClientLeft,
+    ServerClosing,
+    SessionMoved,
+    SessionSummary,
+    Underway,
 )
 from ludolf.protocol.subagent_events import (
     AgentWaiting,
@@ -167,6 +191,8 @@ __all__ = [
     "AgentWaiting",
     "Answer",
     "AssistantMessage",
+    "AttachParams",
+    "AttachedClient",
     "Attachment",
     "AuthStatus",
     "AutoCompactionEnd",
@@ -179,6 +205,8 @@ __all__ = [
     "Capabilities",
     "Client",
     "ClientError",
+    "ClientJoined",
+    "ClientLeft",
     "ClientOptions",
     "CommandItem",
     "CommandOutput",
@@ -224,12 +252,15 @@ __all__ = [
     "ModelChanged",
     "Moved",
     "NoAnswer",
+    "NotAdmitted",
     "NotStarted",
     "Notice",
     "OddAnswer",
     "OpaqueEntry",
     "OpaqueMessage",
+    "OpenParams",
     "OpenedSession",
+    "OutcomeUnknown",
     "PhaseInput",
     "Piece",
     "Process",
@@ -241,12 +272,24 @@ __all__ = [
     "Ready",
     "Record",
     "Refused",
+    "RemoteClient",
+    "RemoteOptions",
+    "RemoteSession",
+    "Resynced",
+    "RunInterrupted",
+    "ServerClosed",
+    "ServerClosing",
+    "ServerUnreachable",
     "SessionChange",
+    "SessionGone",
     "SessionInfoChanged",
     "SessionInfoUpdate",
+    "SessionMoved",
     "SessionRecord",
     "SessionSettled",
+    "SessionSnapshot",
     "SessionStats",
+    "SessionSummary",
     "Snapshot",
     "State",
     "StoredEntry",
@@ -288,6 +331,7 @@ __all__ = [
     "TurnStart",
     "TypedEvent",
     "UiRequest",
+    "Underway",
     "UnknownEvent",
     "Usage",
     "UserMessage",

@@ -11,7 +11,7 @@ import msgspec
 
 from ludolf.agent.scope import Tasks
 from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput, text_output
-from ludolf.client.errors import ProgramEnded
+from ludolf.client.errors import ProgramEnded, ServerClosed, SessionGone
 from ludolf.client.events import Record
 from ludolf.functions.isolation import Failed, call
 from ludolf.functions.tool import FunctionTool, is_async, make_tool
@@ -120,7 +120,8 @@ class HostAnswers:
         await self._say("extension_ui_response", id=request.id, **answer_to(request, value))
 
     async def _say(self, kind: str, **fields: Any) -> None:
-        with suppress(ProgramEnded):  # those who wait for a reply get this error
+        # Callers that wait for a reply get these errors.
+        with suppress(ProgramEnded, ServerClosed, SessionGone):
             await self._send(kind, **fields)
 
 

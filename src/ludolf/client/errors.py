@@ -38,3 +38,27 @@ class OddAnswer(ClientError):
 
 class TooMuchUnread(ClientError):
     """More events wait than are kept: read them, by `events` for example."""
+
+
+class ServerUnreachable(ClientError):
+    """No server answers at the address; the text says how to start one."""
+
+
+class NotAdmitted(ClientError):
+    """The server does not accept the token, the host or the origin."""
+
+
+class ServerClosed(ClientError):
+    """The client is closed, or the server gave this client's place to another connection."""
+
+
+class SessionGone(ClientError):
+    """The server does not have the session any more, or the client has detached from it."""
+
+
+class OutcomeUnknown(ClientError):
+    """The server restarted before it replied; the command may have been done."""
+
+
+class RunInterrupted(ClientError):
+    """The server ended during a run; the prompt is stored."""

@@ -3,16 +3,24 @@
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from ludolf.agent import events as run
 from ludolf.base import Value
 from ludolf.protocol import events as around
 from ludolf.protocol import host_events as host
+from ludolf.protocol.server import (
+    Attached,
+    ClientJoined,
+    ClientLeft,
+    ServerClosing,
+    SessionMoved,
+)
 from ludolf.protocol.subagent_events import SubagentNews
 from ludolf.protocol.ui import UiRequest
 from ludolf.protocol.wire import early_frames, frames, omp_frames
 from ludolf.protocol.wire.dialects import WireDialect
-from ludolf.protocol.wire.stored import read_open
+from ludolf.protocol.wire.stored import StoredEntry, read_open
 
 Record = dict[str, Any]
 
@@ -22,6 +30,21 @@ class UnknownEvent(msgspec.Struct, frozen=True):
 
     type: str
     raw: Record
+
+
+class SessionSnapshot(Attached):
+    """A session of a server at one moment, with the unfinished work in `underway`."""
+
+    entries: tuple[StoredEntry, ...] | UnsetType = UNSET
+
+
+class Resynced(Value, tag_field="type", tag="resync", rename={"snapshot": "data"}):
+    """Events are missing before this one; the snapshot describes the session as it is here.
+
+    Its entries are those after the `leaf_id` of the snapshot before, if the server has that entry.
+    """
+
+    snapshot: SessionSnapshot
 
 
 TypedEvent = (
@@ -76,8 +99,14 @@ TypedEvent = (
     | early_frames.EarlyCompaction
     | early_frames.EarlyError
     | early_frames.BashEnd
+    | Resynced
+    | ClientJoined
+    | ClientLeft
+    | SessionMoved
+    | ServerClosing
     | UnknownEvent
 )
+_SERVER_EVENTS = (Resynced, ClientJoined, ClientLeft, SessionMoved, ServerClosing)
 
 
 class EventReader:
@@ -95,6 +124,14 @@ class EventReader:
                 continue
             return event
         return UnknownEvent(record["type"], record)
+
+
+class SessionEventReader(EventReader):
+    """Reads the events of a session of a server too."""
+
+    def __init__(self, wire: WireDialect) -> None:
+        super().__init__(wire)
+        self._kinds |= {str(kind.__struct_config__.tag): (kind,) for kind in _SERVER_EVENTS}
 
 
 def _from_own_to_open(name: str, kind: type[Any]) -> tuple[type[Any], ...]:

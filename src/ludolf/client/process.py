@@ -3,12 +3,12 @@
 import asyncio
 import os
 import signal
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from ludolf.agent.scope import Tasks
 from ludolf.client.errors import NotStarted, ProgramEnded
+from ludolf.client.lines import LineBuffer
 
 END_SECONDS = 5.0
 KEPT_STDERR = 64 * 1024
@@ -23,8 +23,7 @@ class Process:
         self._child = child
         self._name = name
         self._input, self._output, self._errors = child.stdin, child.stdout, child.stderr
-        self._lines: deque[bytes] = deque()
-        self._rest: list[bytes] = []
+        self._lines = LineBuffer()
         self._reading = asyncio.Lock()
         self._stderr = bytearray()
         self._tasks = Tasks()
@@ -81,13 +80,8 @@ class Process:
                 chunk = await self._output.read(_READ)
                 if not chunk:
                     return None
-                *whole, rest = chunk.split(b"\n")
-                if whole:
-                    whole[0] = b"".join((*self._rest, whole[0]))
-                    self._rest.clear()
-                    self._lines.extend(whole)
-                self._rest.append(rest)
-            return self._lines.popleft()
+                self._lines.add(chunk)
+            return self._lines.take()
 
     def end_input(self) -> None:
         """Close stdin: the polite way to ask the program to finish."""

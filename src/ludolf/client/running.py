@@ -5,9 +5,9 @@ from contextlib import suppress
 from typing import Any
 
 from ludolf.base import dumps
-from ludolf.client.connection import ClientConnection, accepted
-from ludolf.client.errors import ClientError, NoAnswer, Refused
+from ludolf.client.errors import ClientError, NoAnswer, Refused, RunInterrupted
 from ludolf.client.events import Record
+from ludolf.client.exchange import RecordExchange, accepted, as_record
 
 # The interval for polling a program that does not report when it is idle.
 ASK_SECONDS = 0.05
@@ -19,13 +19,16 @@ _BUSY = ("isStreaming", "isCompacting", "pendingMessageCount")
 class PromptRun:
     """Knows when a prompt is over, in each family. It is the only reader of events meanwhile."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: RecordExchange) -> None:
         self._connection = connection
         self._wire = connection.wire
         self._id = connection.new_id()
         self._key = dumps(self._id)
         self._ends_at_once = False
         self._started = False
+        # Whether a reply has come, and whether it repeats one that was lost with its connection.
+        self._is_accepted = self._is_repeated = False
+        self._snapshot: Record | None = None
         self.is_over = False
 
     async def begin(self, params: dict[str, Any]) -> None:
@@ -75,10 +78,22 @@ class PromptRun:
         data = accepted("prompt", reply) or {}
         handled = data.get("disposition") == "handled" or data.get("agentInvoked") is False
         self._ends_at_once = handled
+        self._is_accepted = True
+        self._is_repeated = bool(reply.get("repeated"))
+        if self._is_repeated:
+            self._settle()
 
     async def _ends_with(self, record: Record) -> bool:
         kind = record["type"]
         self._started = self._started or kind == "agent_start"
+        if kind == "agent_start":
+            self._snapshot = None
+        if kind == "resync":
+            self._snapshot = record["data"]
+            is_newer = self._is_repeated or self._id not in record.get("unanswered", ())
+            if self._is_accepted and is_newer:
+                self._settle()
+            return self.is_over
         if kind == "agent_end" and self._is_polled:
             return not record.get("willRetry") and await self._is_at_rest()
         if kind == self._wire.end:
@@ -87,6 +102,22 @@ class PromptRun:
             self.is_over = True
             raise Refused(f"prompt: {record.get('error')}")
         return False
+
+    def _settle(self) -> None:
+        """End the run if a snapshot that is newer than the prompt shows the agent idle.
+
+        Raises:
+            RunInterrupted: the server ended during the run.
+        """
+        if self._snapshot is None:
+            return
+        state = as_record(self._snapshot.get("state"))
+        self.is_over = not any(state.get(sign) for sign in _BUSY)
+        if self.is_over and self._snapshot.get("interrupted"):
+            raise RunInterrupted(
+                "The server ended during the run. The prompt is stored: send another one to "
+                "continue."
+            )
 
     @property
     def _is_polled(self) -> bool:

@@ -21,9 +21,9 @@ from ludolf.client.commands import (
     PromptCommands,
     SessionCommands,
 )
-from ludolf.client.connection import SECONDS, Match
 from ludolf.client.errors import ClientError
 from ludolf.client.events import Record, TypedEvent
+from ludolf.client.exchange import SECONDS, Match
 from ludolf.client.options import ClientOptions
 from ludolf.protocol.answer import Answer
 from ludolf.protocol.ui import UiRequest

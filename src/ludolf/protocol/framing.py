@@ -162,7 +162,10 @@ Frame = bytes | list[bytes]
 # Codes that every dialect writes into replies, and those that the open dialects of pi write; the
 # others only choose the wording of a dialect.
 PUBLIC_CODES: frozenset[ErrorCode] = frozenset(("session_busy", "stale_cursor"))
-MORE_CODES: frozenset[ErrorCode] = PUBLIC_CODES | {"busy", "no_key", "no_model", "session_in_use"}
+MORE_CODES: frozenset[ErrorCode] = PUBLIC_CODES | {
+    *("busy", "no_key", "no_model", "session_in_use"),
+    *("shared", "view_only"),  # of sessions of a server
+}
 
 
 def line(record: Any) -> bytes:

@@ -46,7 +46,9 @@ class Stdio:
         self._lock = threading.Lock()
         self._waiters: list[asyncio.Future[None]] = []
         self._ear: Ear | None = None
+        # Nothing is read: too much is unsent, or the owner has paused it.
         self._deaf = False
+        self._paused = False
         self._hearing = False
         self._nowait = hasattr(os, "RWF_NOWAIT")
         self._broken = False
@@ -92,6 +94,17 @@ class Stdio:
 
         self._ear = Ear(self._in, heard, end)
         self._ear.open()
+
+    def pause_input(self) -> None:
+        """Pass on no more lines until `resume_input`."""
+        self._paused = True
+        if self._ear is not None:
+            self._ear.pause()
+
+    def resume_input(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._hear_again()
 
     # ------------------------------------------------------------ the mouth
 
@@ -225,7 +238,7 @@ class Stdio:
         self._loop.call_soon_threadsafe(_release, waiters)
 
     def _hear_again(self) -> None:
-        if self._ear is not None and not self._deaf:
+        if self._ear is not None and not self._deaf and not self._paused:
             self._ear.resume()
 
     def _break(self) -> None:

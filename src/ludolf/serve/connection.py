@@ -96,6 +96,8 @@ class ServedConnection:
         self.current: str | None = None
         self._direct: deque[bytes] = deque()
         self._unsent = 0
+        # Attachments with frames to send, in the order of their turns.
+        self._ready: dict[SessionAttachment, None] = {}
         self._in_flight = 0
         self._due = asyncio.Event()
         self._room = asyncio.Event()
@@ -162,6 +164,9 @@ class ServedConnection:
         while self._in_flight and not self._ended:
             self._room.clear()
             await self._room.wait()
+        if self.seat is not None and self.seat.bare:  # its commands are not counted
+            for attachment in tuple(self.seat.attachments.values()):
+                await attachment.slot.pacing.tasks.ended()
         self.end(NORMAL)
 
     def lost(self) -> None:
@@ -172,15 +177,11 @@ class ServedConnection:
 
     @property
     def unsent(self) -> int:
-        return self._unsent + sum(each.unsent for each in self._attachments())
+        return self._unsent + sum(each.unsent for each in self._ready)
 
-    def _attachments(self) -> tuple[SessionAttachment, ...]:
-        """Return those of the client, unless it has another connection by now."""
-        if self.seat is None or self.seat.connection is not self:
-            return ()
-        return tuple(self.seat.attachments.values())
-
-    def wake(self) -> None:
+    def wake(self, attachment: SessionAttachment) -> None:
+        """Send what is due to an attachment."""
+        self._ready[attachment] = None
         self._due.set()
 
     def send(self, frame: bytes) -> None:
@@ -228,11 +229,14 @@ class ServedConnection:
         while self._direct:
             found.append(self._direct.popleft())
         self._unsent = 0
-        for attachment in self._attachments():
-            while room > 0 and attachment.is_due:
-                frames = attachment.pull(_SHARE)
-                found += frames
-                room -= sum(map(len, frames))
+        while room > 0 and self._ready:
+            attachment = next(iter(self._ready))
+            del self._ready[attachment]
+            frames = attachment.pull(_SHARE)
+            found += frames
+            room -= sum(map(len, frames))
+            if attachment.is_due:
+                self._ready[attachment] = None
         return b"".join(found)
 
     # ------------------------------------------------------------ commands
@@ -294,9 +298,8 @@ class ServedConnection:
             if not command.isolated and not isolated.has(command.session):
                 return False
             if not isolated.has(command.session):
-                self._in_flight += 1
                 work = isolated.open(self, head, isolated_line(body), command.env)
-                self._open(self._server.tasks.start(self._finish(head, work)))
+                self._open(self._server.tasks.start(self._refusing(head, work)))
                 return True
         session = _session_of(head, body) or self.current
         if session is None or head.type in _OF_SERVER or not isolated.has(session):
@@ -305,16 +308,15 @@ class ServedConnection:
         if relay is not None:
             relay.send(head, line)
         else:
-            self._open(self._server.tasks.start(self._connect(head, line, session)))
+            work = isolated.connect(self, session, head, line)
+            self._open(self._server.tasks.start(self._refusing(head, work)))
         return True
 
-    async def _connect(self, head: Head, line: bytes, session: str) -> None:
+    async def _refusing(self, head: Head, work: Coroutine[Any, Any, None]) -> None:
         try:
-            relay = await self._server.isolated.connect(self, session)
+            await work
         except CommandError as error:
             self.refuse(head, error)
-        else:
-            relay.send(head, line)
 
     def _route(self, head: Head, body: Body) -> None:
         spec = SERVER_COMMANDS.get(head.type)
@@ -475,6 +477,7 @@ class ServedConnection:
         """Send what is due for a session that the client does not listen to any more."""
         while attachment.is_due:
             self._direct += attachment.pull(_BATCH)
+        self._ready.pop(attachment, None)
         self._due.set()
         if self.current == attachment.slot.id:
             self.current = None

@@ -266,8 +266,10 @@ class IsolatedSessions:
         child = self._children.get(session)
         return None if child is None else self._relays.get((client, child))
 
-    async def connect(self, client: RelayClient, session: str) -> SessionRelay:
-        """Return the relay of a client to a session, whose process starts if it has ended.
+    async def connect(self, client: RelayClient, session: str, head: Head, line: bytes) -> None:
+        """Pass a line to a session to which the client has no relay yet.
+
+        The process of the session starts if it has ended.
 
         Raises:
             CommandError: it has not started.
@@ -276,7 +278,8 @@ class IsolatedSessions:
         if child is None or not child.is_running:
             child = await ChildServer.start(self._options, self._options.options.environ)
             self._moved(child, session)
-        return await self._relay(client, child)
+        relay = await self._relay(client, child)
+        relay.send(head, line)
 
     async def _relay(self, client: RelayClient, child: ChildServer) -> SessionRelay:
         relay = SessionRelay(child, client)

@@ -47,8 +47,8 @@ class SeatConnection(Protocol):
 
     current: str | None
 
-    def wake(self) -> None:
-        """Send what is due."""
+    def wake(self, attachment: "SessionAttachment") -> None:
+        """Send what is due to an attachment."""
 
     def send(self, frame: bytes) -> None:
         """Send a frame that belongs to no session that the client listens to."""
@@ -196,7 +196,7 @@ class SessionAttachment(Sink):
     def _send_after(self, number: int, frame: bytes) -> None:
         self._private.append((number, frame))
         self.unsent += len(frame)
-        self.seat.wake()
+        self.wake()
 
     def send_event(self, event: msgspec.Struct, session: str | None = None) -> None:
         """Send an event without a number, unless the client wants no frames of the server."""
@@ -208,6 +208,12 @@ class SessionAttachment(Sink):
         self.cursor = 0
         self._private = deque((0, frame) for _, frame in self._private)
         self._must_resync = self.reads_log
+        self.wake()
+
+    def wake(self) -> None:
+        """Let the connection of the client send what is due."""
+        if self.seat.connection is not None:
+            self.seat.connection.wake(self)
 
     @property
     def behind(self) -> int:
@@ -407,11 +413,6 @@ class Seat:
             attachment.send(frame)
         elif self.connection is not None:
             self.connection.send(frame)
-
-    def wake(self) -> None:
-        """Let the connection send what is due."""
-        if self.connection is not None:
-            self.connection.wake()
 
     # ------------------------------------------------------------ at most once
 

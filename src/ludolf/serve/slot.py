@@ -119,7 +119,7 @@ class Slot(Sink):
         self.figures.frames += 1
         self.figures.bytes += len(line)
         for attachment in self.attachments:
-            attachment.seat.wake()
+            attachment.wake()
 
     # ------------------------------------------------------------ dialogs
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # A module of several words has a function for each.
 MODULES: dict[str, tuple[str, str]] = {
     "acp": ("acp", "run"),
+    "attach": ("attach", "run"),
     "auth": ("auth", "run"),
     "completion": ("completion", "run"),
     "config": ("packages", "run_config"),

@@ -42,6 +42,7 @@ FLAG_VALUES: dict[str, str] = {
     "--sandbox": " ".join(SANDBOX_MODES),
     "--sandbox-network": "on off",
     "--rpc-dialect": " ".join(DIALECTS),
+    "--on-eof": "detach abort",
     "--record": "@files",
     "--replay": "@files",
 }

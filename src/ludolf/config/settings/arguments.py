@@ -25,6 +25,9 @@ class Arguments(Options, kw_only=True):
     export: str | None = None
     offline: bool = False
     rpc_dialect: str | None = None
+    # RPC mode with a session of a server
+    connect: str | None = None
+    on_eof: Literal["detach", "abort"] | None = None
     messages: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -153,6 +156,12 @@ def _mode(arguments: Arguments, value: str) -> None:
     arguments.mode = value  # type: ignore[assignment]  # checked above
 
 
+def _on_eof(arguments: Arguments, value: str) -> None:
+    if value not in ("detach", "abort"):
+        raise ConfigError(f'Invalid value "{value}" of --on-eof. Valid values: detach, abort')
+    arguments.on_eof = value  # type: ignore[assignment]  # checked above
+
+
 def _thinking(arguments: Arguments, value: str) -> None:
     if value in THINKING_LEVELS:
         arguments.thinking = value
@@ -212,6 +221,8 @@ VALUES: dict[str, Setter] = {
     "--sandbox-network": _text("sandbox_network"),
     "--export": _text("export"),
     "--rpc-dialect": _text("rpc_dialect"),
+    "--connect": _text("connect"),
+    "--on-eof": _on_eof,
     "--record": _text("record"),
     "--replay": _text("replay"),
     "--replay-speed": _number("--replay-speed", "replay_speed", float),

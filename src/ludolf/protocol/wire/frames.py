@@ -213,7 +213,7 @@ REQUESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "setTitle": (("title",), ()),
     "set_editor_text": (("text",), ()),
     "open_url": (("url",), ("launchUrl", "instructions")),
-    "cancel": (("targetId",), ()),
+    "cancel": (("targetId",), ("by",)),
 }
 # Those that wait for an answer.
 DIALOGS = ("select", "confirm", "input", "editor")

@@ -8,7 +8,6 @@ from msgspec import UNSET, UnsetType, inspect
 
 from ludolf.ai.messages import Block, Message, Part
 from ludolf.base import Schema
-from ludolf.protocol.dialects import NAMES
 from ludolf.protocol.ui import UiRequest
 from ludolf.protocol.wire.commands import SENT
 from ludolf.protocol.wire.dialects import WIRE, WireDialect
@@ -207,10 +206,10 @@ def schema_in() -> Schema:
     shapes = {kind.__name__: defs.pop(kind.__name__) for kind in set(SENT.values())}
     shapes["Bare"].pop("description")
     commands = {
-        f"{pascal(name)}Command": _command(name, shapes[kind.__name__])
+        f"{pascal(name)}Command": command_shape(name, shapes[kind.__name__])
         for name, kind in SENT.items()
     }
-    return _document("Commands of a host to ludolf --mode rpc", list(commands), defs | commands)
+    return document("Commands of a host to ludolf --mode rpc", list(commands), defs | commands)
 
 
 def schema_out(dialect: str) -> Schema:
@@ -220,15 +219,9 @@ def schema_out(dialect: str) -> Schema:
     defs = definitions((*wire.frames, *answers), out=True)
     roots = [kind.__name__ for kind in wire.frames if kind is not UiRequest]
     if UiRequest in wire.frames:
-        roots += _requests(defs)
-    roots += _responses(wire, defs)
-    return _document(f"Frames of ludolf --mode rpc in the dialect {dialect}", roots, defs)
-
-
-def schemas() -> dict[str, Schema]:
-    """Return all schemas by file name."""
-    out = {f"out-{name}": schema_out(name) for name in NAMES}
-    return {"in": schema_in(), **out}
+        roots += add_requests(defs)
+    roots += add_responses(wire, defs)
+    return document(f"Frames of ludolf --mode rpc in the dialect {dialect}", roots, defs)
 
 
 def text_of(schema: Schema) -> str:
@@ -247,7 +240,8 @@ def members(kind: Any) -> tuple[Any, ...]:
     return tuple(one for one in get_args(kind) or (kind,) if one not in _NOTHING)
 
 
-def _document(title: str, roots: list[str], defs: Schema) -> Schema:
+def document(title: str, roots: list[str], defs: Schema) -> Schema:
+    """A schema whose frames are these definitions."""
     return {
         "$schema": DRAFT,
         "title": title,
@@ -259,7 +253,8 @@ def _document(title: str, roots: list[str], defs: Schema) -> Schema:
 # ---------------------------------------------------------------- commands
 
 
-def _command(name: str, shape: Schema) -> Schema:
+def command_shape(name: str, shape: Schema) -> Schema:
+    """A command with these parameters."""
     properties = {"type": {"const": name}, "id": _ANY_ID, **shape["properties"]}
     required = ["type", *(one for one in shape.get("required", ()) if one != "type")]
     described = {"description": shape["description"]} if "description" in shape else {}
@@ -269,7 +264,7 @@ def _command(name: str, shape: Schema) -> Schema:
 # ---------------------------------------------------------------- replies
 
 
-def _responses(wire: WireDialect, defs: Schema) -> list[str]:
+def add_responses(wire: WireDialect, defs: Schema) -> list[str]:
     """A reply for each command, and the failure that all share; their names."""
     if not wire.answers:
         return []
@@ -278,14 +273,15 @@ def _responses(wire: WireDialect, defs: Schema) -> list[str]:
     for command, kind in wire.answers.items():
         usual = WIRE["pi"].answers.get(command)
         name = ("" if kind == usual else family) + pascal(command) + "Response"
-        defs[name] = _success(command, kind)
+        defs[name] = success_shape(command, kind)
         roots.append(name)
     failed = (family if wire.greets else "") + "FailedResponse"
     defs[failed] = _failure(needs_command=not wire.greets)
     return [*roots, failed]
 
 
-def _success(command: str, kind: Any) -> Schema:
+def success_shape(command: str, kind: Any) -> Schema:
+    """The reply to a command that was done, with this struct as its data."""
     properties: Schema = {
         "type": {"const": "response"},
         "id": _ANY_ID,
@@ -323,7 +319,7 @@ def _failure(*, needs_command: bool) -> Schema:
 # ---------------------------------------------------------------- dialogs
 
 
-def _requests(defs: Schema) -> list[str]:
+def add_requests(defs: Schema) -> list[str]:
     """One shape for each method of `extension_ui_request`; their names."""
     whole = defs.pop(UiRequest.__name__)["properties"]
     names = []

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from ludolf.base import Schema
 from ludolf.protocol.wire.answers import ANSWERS
 from ludolf.protocol.wire.schema import pascal
+from ludolf.protocol.wire.server_frames import SERVER_ANSWERS
 
 _PLAIN = {
     "string": "string",
@@ -14,10 +15,16 @@ _PLAIN = {
     "boolean": "boolean",
     "null": "null",
 }
+# Schemas of what is sent to the program.
+_INPUTS = ("in", "server-in")
+# The type of all frames of a schema, unless it is of a dialect.
+_ROOTS = {"in": "Command", "server-in": "ServerCommand", "server-out": "ServerFrame"}
 _HEAD = """\
 // Frames of ludolf --mode rpc: one JSON object a line, both ways. Made by scripts/make_schema.py.
 // `Command` is what a host sends, in every dialect; `Frames[D]` is what it reads in the dialect D;
 // `Answers[C]` is the `data` of the reply to the command C. `ludolf schema --typescript` prints it.
+// A client of ludolf serve sends `ServerCommand` and reads `ServerFrame`; `ServerAnswers[C]` is the
+// `data` of replies to the commands that only the server has.
 """
 
 
@@ -33,38 +40,42 @@ def typescript(schemas: Mapping[str, Schema]) -> str:
     for name, schema in schemas.items():
         dialect = name.removeprefix("out-")
         words = dialect.replace("-", "_").replace(".", "")
-        root = "Command" if name == "in" else pascal(words) + "Frame"
+        root = _ROOTS.get(name, pascal(words) + "Frame")
         parts.append(f"export type {root} = {_union(schema['anyOf'])};\n")
-        if name != "in":
+        if name not in _ROOTS:
             frames[dialect] = root
     if frames:
         parts.append(_interface("Frames", "The frames by dialect.", frames))
     if "GetStateResponse" in defs:
-        parts.append(_answers(defs))
+        comment = "The `data` of replies in the dialects of pi."
+        parts.append(_interface("Answers", comment, _answers(defs, ANSWERS)))
+    if "HelloResponse" in defs:
+        comment = "The `data` of replies to the commands of the server."
+        parts.append(_interface("ServerAnswers", comment, _answers(defs, SERVER_ANSWERS)))
     return "\n".join(parts)
 
 
 def _merged(schemas: Mapping[str, Schema]) -> Schema:
     """Return all definitions; structs used in both directions as the program writes them."""
     defs: Schema = {}
-    for name in sorted(schemas, key=lambda name: name == "in"):
+    for name in sorted(schemas, key=lambda name: name in _INPUTS):
         for key, shape in schemas[name]["$defs"].items():
             if key not in defs:
                 defs[key] = shape
-            elif name != "in" and defs[key] != shape:
+            elif name not in _INPUTS and defs[key] != shape:
                 raise ValueError(f"{key} means different things in different dialects")
     return defs
 
 
-def _answers(defs: Schema) -> str:
-    """Return the interface that maps each command to its answer."""
+def _answers(defs: Schema, commands: Iterable[str]) -> dict[str, str]:
+    """Return the type of the answer to each command."""
     answers = {}
-    for command in ANSWERS:
+    for command in commands:
         response = defs.get(pascal(command) + "Response")
         if response is not None:
             data = response["properties"].get("data")
             answers[command] = "undefined" if data is None else type_of(data)
-    return _interface("Answers", "The `data` of replies in the dialects of pi.", answers)
+    return answers
 
 
 def _interface(name: str, comment: str, fields: Mapping[str, str]) -> str:
@@ -113,15 +124,20 @@ def type_of(shape: Schema) -> str:
             return " | ".join(json.dumps(value) for value in values)
         case {"anyOf": shapes}:
             return _union(shapes)
+        case {"allOf": shapes}:
+            return " & ".join(_in_brackets(type_of(one)) for one in shapes)
         case {"type": "array"}:
-            inner = type_of(shape.get("items", {}))
-            return f"({inner})[]" if " " in inner else f"{inner}[]"
+            return _in_brackets(type_of(shape.get("items", {}))) + "[]"
         case {"type": "object"}:
             return _object(shape)
         case {"type": kind}:
             return _PLAIN[kind]
         case _:
             return "unknown"
+
+
+def _in_brackets(kind: str) -> str:
+    return f"({kind})" if " " in kind else kind
 
 
 def _union(shapes: Iterable[Schema]) -> str:

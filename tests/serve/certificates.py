@@ -1,0 +1,29 @@
+"""Certificates for servers of tests."""
+
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that is signed with its own key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ludolf")])
+    now = datetime.now(UTC)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(names, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    files = folder / "cert.pem", folder / "key.pem"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(key.private_bytes(*kinds, serialization.NoEncryption()))
+    return files
