@@ -136,7 +136,15 @@ async def test_a_cursor_that_is_none_gets_a_snapshot(tmp_path: Path) -> None:
         await client.run("hi")
         epoch = opened["cursor"].partition("-")[0]
         last = s.slot(opened["session"]).log.last
-        wrong = ("", "-", "x", f"{epoch}-", f"{epoch}-x", f"{epoch}--1", f"{epoch}-{last + 1}")
+        wrong: tuple[Any, ...] = (
+            "",
+            "-",
+            "x",
+            f"{epoch}-",
+            f"{epoch}-x",
+            f"{epoch}--1",
+            f"{epoch}-{last + 1}",
+        )
         for cursor in (
             *wrong,
             f"{epoch}-{'9' * 40}",
