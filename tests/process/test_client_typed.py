@@ -150,7 +150,6 @@ VALUES: dict[str, Any] = {
     "session_path": "nowhere.jsonl",
     "since": None,
     "before": None,
-    "limit": 20,
     "subagent_id": "one",
     "summarize": False,
     "target_id": "e",

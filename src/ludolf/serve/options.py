@@ -19,7 +19,8 @@ class ClientLimits(msgspec.Struct, frozen=True):
 
     `stuck_seconds`: a client that takes nothing that is sent to it is disconnected. `away_seconds`:
     calls of its tools wait so long for a client that has left. `away_clients` and `away_bytes`: so
-    many clients that have left are remembered, and so much of replies to them.
+    many clients that have left are remembered, and so much of replies to them. `last_seconds`: a
+    client that sends nothing more gets its replies within this time.
     """
 
     clients: int = 64
@@ -33,6 +34,7 @@ class ClientLimits(msgspec.Struct, frozen=True):
     away_seconds: float = 30.0
     away_clients: int = 256
     away_bytes: int = 16 << 20
+    last_seconds: float = 5.0
 
 
 class ServeOptions(msgspec.Struct, kw_only=True):

@@ -79,7 +79,7 @@ class SessionServer:
 
     async def close(self, drain_seconds: float) -> None:
         """End: no new connections, let runs end, store, and disconnect all clients."""
-        self.closing = True
+        self.closing = self.slots.is_closing = True
         closing = dumps(ServerClosing(seconds=drain_seconds)) + b"\n"
         for connection in tuple(self.connections):
             if connection.seat is None or not connection.seat.bare:
