@@ -170,8 +170,7 @@ class CutClient(Client):
             self.follow(record)
 
     def follow(self, record: Record) -> None:
-        is_snapshot = record["type"] == "resync" or record.get("command") == "attach"
-        if is_snapshot:
+        if record["type"] == "resync" or record.get("command") == "attach":
             self._begin(record["data"])
         elif record["type"] == "response":
             self._note(record)

@@ -198,6 +198,10 @@ class ServedConnection:
         if self.unsent > self._server.limits.unsent and not self._ended:
             asyncio.get_running_loop().call_soon(self.end, STUCK)
 
+    def begun(self) -> None:
+        """Note that a command that came over this connection needs a reply."""
+        self._in_flight += 1
+
     def finished(self) -> None:
         """Note that a command that came over this connection is done."""
         self._in_flight -= 1
@@ -294,7 +298,7 @@ class ServedConnection:
             if not command.isolated and not isolated.has(command.session):
                 return False
             if not isolated.has(command.session):
-                work = isolated.open(self, head, isolated_line(line), command.env)
+                work = isolated.open(self, head, isolated_line(body), command.env)
                 self._open(self._server.tasks.start(self._refusing(head, work)))
                 return True
         session = _session_of(head, body) or self.current
@@ -313,10 +317,6 @@ class ServedConnection:
             await work
         except CommandError as error:
             self.refuse(head, error)
-
-    def began(self) -> None:
-        """Note a command whose reply comes from the process of a session."""
-        self._in_flight += 1
 
     def _route(self, head: Head, body: Body) -> None:
         spec = SERVER_COMMANDS.get(head.type)

@@ -17,7 +17,7 @@ import msgspec
 
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, dumps
-from ludolf.protocol.framing import Head, Reply, render_reply
+from ludolf.protocol.framing import Body, Head, Reply, render_reply, repair
 from ludolf.serve.options import ServeOptions
 from ludolf.serve.seat import Seat, joined
 
@@ -57,8 +57,8 @@ class RelayClient(Protocol):
     def send(self, frame: bytes) -> None:
         """Send a frame to the client."""
 
-    def began(self) -> None:
-        """Note a command without a reply."""
+    def begun(self) -> None:
+        """Note that a command needs a reply."""
 
     def finished(self) -> None:
         """Note that a command has its reply."""
@@ -170,7 +170,7 @@ class SessionRelay:
         """Pass a line of the client on."""
         if head.id and bytes(head.id) not in self._pending:
             self._pending[bytes(head.id)] = head
-            self._client.began()
+            self._client.begun()
         self._writer.write(line + b"\n")
 
     async def opened(self) -> None:
@@ -216,7 +216,8 @@ class SessionRelay:
 
     def _fail_pending(self) -> None:
         """The process has ended: no command stays without a reply."""
-        for head in self._pending.values():
+        pending, self._pending = self._pending, {}
+        for head in pending.values():
             self._client.finished()
             reply = Reply(command=head.type, id=head.id, error=ENDED)
             self._client.send(joined(render_reply(reply)))
@@ -340,7 +341,19 @@ class IsolatedSessions:
         await child.end()
 
 
-def isolated_line(line: bytes) -> bytes:
-    """Return an `open` command for the process, which must not start a further one."""
-    command: dict[str, Any] = msgspec.json.decode(line)
-    return dumps({**command, "isolated": False})
+def isolated_line(body: Body) -> bytes:
+    """Return an `open` command for the process, which must not start a further one.
+
+    Raises:
+        BadFrame: it is not a command.
+    """
+    return dumps({**_fields(body), "isolated": False})
+
+
+def _fields(body: Body) -> dict[str, Any]:
+    if not isinstance(body, bytes):
+        return body
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return repair(body)

@@ -102,6 +102,8 @@ class UnixDoor:
         seconds = self._server.limits.stuck_seconds
         while data := await connection.outgoing():
             writer.write(data)
+            if not writer.transport.get_write_buffer_size():
+                continue  # all of it has been sent
             try:
                 async with asyncio.timeout(seconds):
                     await writer.drain()
