@@ -86,6 +86,10 @@ class SharedSession(Protocol):
     attachments: "list[SessionAttachment]"
     figures: ServerFigures
 
+    @property
+    def begins_at(self) -> int:
+        """Return the number after which a new client gets events."""
+
     def host_of(self, client: str) -> HostSide:
         """Return the tools and documents that a client provides."""
 

@@ -289,6 +289,7 @@ class SessionServer:
         slot.attach(attachment)
         if not attachment.reads_log:
             attachment.greet()
+        slot.report_start(attachment)
         return None
 
     def _mind_wait(
@@ -303,6 +304,7 @@ class SessionServer:
         log = attachment.slot.log
         number = log.number_of(wanted.cursor) if attachment.reads_log else None
         if number is None:
+            attachment.cursor = attachment.slot.begins_at
             return attachment.slot.snapshot(wanted.role, wanted.entry, wanted.last)
         attachment.cursor = number
         self.figures.replays += 1
