@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
@@ -43,9 +44,14 @@ class Client:
     """One client. `frames` is what it has read; a cut drops what it has not read."""
 
     def __init__(
-        self, service: "Service", name: str | None, *, dialect: str = "pi-delta", bare: bool = False
+        self,
+        service: "Service | None",
+        name: str | None,
+        *,
+        dialect: str = "pi-delta",
+        bare: bool = False,
     ) -> None:
-        self._service = service
+        self._own_service = service
         self.name = name
         self.dialect = dialect
         self.bare = bare
@@ -59,7 +65,16 @@ class Client:
         self._numbers = count(1)
         self._reading: asyncio.Task[None] | None = None
 
+    @property
+    def _service(self) -> "Service":
+        assert self._own_service is not None
+        return self._own_service
+
     # ------------------------------------------------------------ connection
+
+    @property
+    def is_connected(self) -> bool:
+        return self.connection is not None
 
     def connect(self, *, remote: bool = False, trusted: bool = True) -> "Client":
         connection = self._service.server.connect(remote=remote, trusted=trusted)
@@ -180,6 +195,67 @@ class Client:
         return [each for each in self.frames[since:] if each["type"] == kind]
 
 
+class SocketClient(Client):
+    """A client on a Unix socket, as abrupt as a process that is killed."""
+
+    def __init__(self, path: Path, name: str | None, **about: Any) -> None:
+        super().__init__(None, name, **about)
+        self.path = path
+        self._socket: socket.socket | None = None
+        self._rest = b""
+
+    @property
+    def is_connected(self) -> bool:
+        return self._socket is not None
+
+    def connect(self, *, remote: bool = False, trusted: bool = True) -> "SocketClient":
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(str(self.path))
+        self._socket.setblocking(False)
+        self._rest = b""
+        self.ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(self._socket, self._arrive, self._socket)
+        return self
+
+    def cut(self) -> None:
+        assert self._socket is not None
+        asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+        self._socket = None
+        self.wire.clear()
+
+    def feed(self, *lines: bytes) -> None:
+        assert self._socket is not None
+        try:
+            self._socket.sendall(b"".join(line + b"\n" for line in lines))
+        except BrokenPipeError:
+            self._arrive(self._socket)
+
+    def half_close(self) -> None:
+        assert self._socket is not None
+        self._socket.shutdown(socket.SHUT_WR)
+
+    async def closed(self) -> int:
+        """Wait for the end of the connection."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            await self.ended.wait()
+        return 0
+
+    def _arrive(self, source: socket.socket) -> None:
+        try:
+            data = source.recv(1 << 20)
+        except ConnectionResetError:
+            data = b""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self.wire += lines
+        if not self.pauses:
+            self.read(len(self.wire))
+        if not data:
+            asyncio.get_running_loop().remove_reader(source)
+            self.ended.set()
+            self._changed.set()
+
+
 class Asking:
     """An extension with dialogs: `/ask`, `/choose`, and `/show` with things that last."""
 
@@ -245,10 +321,14 @@ class Service:
         await self.holds(lambda: self.server.loaded(session) is None)
 
     async def holds(self, test: Callable[[], bool]) -> None:
-        """Wait until something is so."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not test():  # noqa: ASYNC110  # no event says when
-                await asyncio.sleep(0.001)
+        await holds(test)
+
+
+async def holds(test: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not test():  # noqa: ASYNC110  # no event says when
+            await asyncio.sleep(0.001)
 
 
 @asynccontextmanager

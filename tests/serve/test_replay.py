@@ -10,10 +10,11 @@ import pytest
 
 from ludolf.ai.builtin.scripted import PlaybackBlock, ScriptedReply
 from ludolf.base import dumps, loads
+from ludolf.serve.lines import UnixDoor
 from ludolf.serve.options import RingLimits
 from ludolf.serve.slot import Slot
 from tests.loop.stage import SMALL, call, calls, fails, say, text_of, used
-from tests.serve.service import Client, Record, Service, service
+from tests.serve.service import Client, Record, Service, SocketClient, service
 
 SEEDS = range(16)
 CUTS = 70
@@ -129,8 +130,11 @@ def _body(block: Record) -> str:
 class CutClient(Client):
     """A client that is cut again and again; it asks again for what it has no reply to."""
 
-    def __init__(self, service: Service, name: str, truth: Truth, **about: Any) -> None:
-        super().__init__(service, name, **about)
+    truth: Truth
+    session: str
+
+    def follow_up_on(self, truth: Truth) -> None:
+        """Prepare for the session that the truth is about."""
         self.pauses = True
         self.truth = truth
         self.session = truth.slot.id
@@ -243,10 +247,16 @@ class CutClient(Client):
         assert [each["role"] for each in self.ends] == later[: len(self.ends)]
 
 
-class Play:
-    """One session, its clients, and chance."""
+class CutSocket(SocketClient, CutClient):
+    """The same on a socket."""
 
-    def __init__(self, s: Service, chance: random.Random, truth: Truth) -> None:
+
+class Play:
+    """One session, its clients, and chance. With a path, the clients come over a socket."""
+
+    def __init__(
+        self, s: Service, chance: random.Random, truth: Truth, path: Path | None = None
+    ) -> None:
         self.s = s
         self.chance = chance
         self.truth = truth
@@ -254,7 +264,12 @@ class Play:
         self.cuts = 0
         kinds: tuple[dict[str, Any], ...] = ({}, {}, {}, {"dialect": "pi"}, {"dialect": "omp"})
         kinds += ({"bare": True, "dialect": "pi"},)
-        self.clients = [CutClient(s, f"c{n}", truth, **each) for n, each in enumerate(kinds)]
+        self.clients: list[CutClient] = []
+        for n, about in enumerate(kinds):
+            name = f"c{n}"
+            made = CutClient(s, name, **about) if path is None else CutSocket(path, name, **about)
+            made.follow_up_on(truth)
+            self.clients.append(made)
         self.marks = s.work / "marks"
 
     async def perform(self, cuts: int) -> None:
@@ -267,7 +282,7 @@ class Play:
                 await asyncio.sleep(0)
             client = self.chance.choice(self.clients)
             client.step(self.chance.choice((0, 1, 3, 1_000)))
-            if client.connection is None:
+            if not client.is_connected:
                 client.come()
             elif self.chance.random() < 0.35:
                 client.cut()
@@ -280,7 +295,7 @@ class Play:
         """Let a client say something."""
         self.sent += 1
         client = self.chance.choice(self.clients[:3])
-        if client.connection is None:
+        if not client.is_connected:
             return
         id = f"n{self.sent}"
         text = f"{id}. "
@@ -297,12 +312,16 @@ class Play:
         else:
             client.order(kind, id, message=text)
 
+    def leave(self) -> None:
+        for client in self.clients:
+            client.cut()
+
     async def come_to_rest(self) -> None:
         """Let all clients come back and read everything."""
         async with asyncio.timeout(30):
             while True:
                 for client in self.clients:
-                    if client.connection is None:
+                    if not client.is_connected:
                         client.come()
                     client.step(10_000)
                 level = all(client.is_level for client in self.clients)
@@ -342,17 +361,34 @@ def answers(chance: random.Random) -> list[ScriptedReply]:
     return chance.choice(options)
 
 
+async def _play(s: Service, seed: int, cuts: int, path: Path | None = None) -> Counter[str]:
+    opener = await s.join("opener")
+    truth = Truth(s.slot((await opener.open())["session"]))
+    opener.cut()
+    play = Play(s, random.Random(seed), truth, path)
+    await play.perform(cuts)
+    play.check()
+    play.leave()
+    return sum((client.modes for client in play.clients), Counter[str]())
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_clients_that_are_cut_at_random_miss_nothing(tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
     ring = RingLimits(size=RINGS[seed % len(RINGS)])
     async with service(tmp_path, settings=dict(SETTINGS), ring=ring) as s:
-        opener = await s.join("opener")
-        session = (await opener.open())["session"]
-        truth = Truth(s.slot(session))
-        opener.cut()
-        play = Play(s, chance, truth)
-        await play.perform(CUTS)
-        play.check()
-        modes = sum((client.modes for client in play.clients), Counter[str]())
+        modes = await _play(s, seed, CUTS)
         assert modes["replay" if seed % len(RINGS) > 1 else "snapshot"] > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_clients_on_a_socket_that_are_cut_miss_nothing(tmp_path: Path, seed: int) -> None:
+    ring = RingLimits(size=RINGS[2 * seed])
+    async with service(tmp_path, settings=dict(SETTINGS), ring=ring) as s:
+        door = UnixDoor(s.server, tmp_path / "s")
+        await door.open()
+        try:
+            modes = await _play(s, seed, 40, door.path)
+            assert modes["replay"] + modes["snapshot"] > 15
+            await s.holds(lambda: not s.server.connections)
+        finally:
+            await door.close()

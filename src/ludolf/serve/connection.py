@@ -1,6 +1,7 @@
 """One connection of a client: its lines become commands of the server or of a session."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol
@@ -157,16 +158,18 @@ class ServedConnection:
             self._due.clear()
             await self._due.wait()
 
-    async def hang_up(self) -> None:
-        """End the connection after the last line: what was sent is answered first."""
-        while self._opening is not None:
-            await asyncio.wait((self._opening,))
-        while self._in_flight and not self._ended:
-            self._room.clear()
-            await self._room.wait()
-        if self.seat is not None and self.seat.bare:  # its commands are not counted
-            for attachment in tuple(self.seat.attachments.values()):
-                await attachment.slot.pacing.tasks.ended()
+    async def hang_up(self, *, is_gone: bool = False) -> None:
+        """End the connection after the last line: what was sent is answered first, within a time.
+
+        `is_gone`: the client does not read the answers.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._server.limits.last_seconds):
+                while self._opening is not None:
+                    await asyncio.wait((self._opening,))
+                while self._in_flight and not self._ended and not is_gone:
+                    self._room.clear()
+                    await self._room.wait()
         self.end(NORMAL)
 
     def lost(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import select
 import socket
 import stat
 import struct
@@ -21,6 +22,7 @@ from ludolf.serve.server import SessionServer
 
 _READ = 256 << 10
 _HIGH_WATER = 64 << 10
+_LAST_SECONDS = 1.0
 _PEER = struct.Struct("3i")
 
 
@@ -58,15 +60,19 @@ class UnixDoor:
             text = f"Another server listens on {self.path}. Use it, or choose another --socket."
             raise ConfigError(text) from None
         if self.path.exists() and not stat.S_ISSOCK(self.path.lstat().st_mode):
+            os.close(self._lock)
             raise ConfigError(f"{self.path} is not a socket. Choose another path with --socket.")
         self.path.unlink(missing_ok=True)  # of a server that was killed
 
     async def close(self) -> None:
-        """Stop listening and remove the socket; open connections end."""
+        """Stop listening and remove the socket; open connections end after their last frames."""
         if self._listener is None:
             return
         self._listener.close()
         self.path.unlink(missing_ok=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_SECONDS):
+                await self._tasks.ended()
         await self._tasks.close()
         os.close(self._lock)
 
@@ -89,7 +95,7 @@ class UnixDoor:
         except CommandError as error:
             writer.write(joined(render_reply(refusal(Head("connect"), error))))
             return
-        hearing = self._tasks.start(_hear(connection, reader))
+        hearing = self._tasks.start(_hear(connection, reader, writer))
         try:
             await self._speak(connection, writer)
         except OSError:
@@ -101,6 +107,8 @@ class UnixDoor:
     async def _speak(self, connection: ServedConnection, writer: asyncio.StreamWriter) -> None:
         seconds = self._server.limits.stuck_seconds
         while data := await connection.outgoing():
+            if writer.transport.is_closing():
+                return  # the client has closed its end
             writer.write(data)
             if not writer.transport.get_write_buffer_size():
                 continue  # all of it has been sent
@@ -113,14 +121,16 @@ class UnixDoor:
                 return
 
 
-async def _hear(connection: ServedConnection, reader: asyncio.StreamReader) -> None:
+async def _hear(
+    connection: ServedConnection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     lines = LineSplitter()
     with contextlib.suppress(OSError):
         while chunk := await reader.read(_READ):
             connection.feed(lines.add(chunk))
             await connection.readable()
     connection.feed(lines.end())
-    await connection.hang_up()
+    await connection.hang_up(is_gone=_is_closed(writer))
 
 
 async def serve_stdio(server: SessionServer, stdio: Stdio) -> None:
@@ -130,15 +140,17 @@ async def serve_stdio(server: SessionServer, stdio: Stdio) -> None:
     stdio.lines(connection.feed, ended.set)
     tasks = Tasks()
 
-    async def speak() -> None:
+    async def hear() -> None:
+        await ended.wait()
+        await connection.hang_up()
+
+    tasks.start(hear())
+    try:
         while data := await connection.outgoing():
             stdio.send(data)
             await stdio.room()
-
-    tasks.start(speak())
-    await ended.wait()
-    await connection.hang_up()
-    await tasks.ended()
+    finally:
+        await tasks.close()
 
 
 def _bound(path: Path) -> socket.socket:
@@ -152,6 +164,13 @@ def _bound(path: Path) -> socket.socket:
     finally:
         os.umask(mask)
     return listener
+
+
+def _is_closed(writer: asyncio.StreamWriter) -> bool:
+    """Return whether the peer has closed the socket; it may also have only ended its output."""
+    poll = select.poll()
+    poll.register(writer.get_extra_info("socket").fileno(), 0)
+    return any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))
 
 
 def _is_own(writer: asyncio.StreamWriter) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ludolf.agent.scope import Tasks
 from ludolf.base import dumps
 from ludolf.engine.build import warn_on_stderr
 from ludolf.engine.run.shell import end_left_behind
@@ -53,7 +54,7 @@ async def _main(options: ServeOptions) -> int:
             watch.start()
             stdio.send(dumps({"type": "serving", "pid": os.getpid(), **serving}) + b"\n")
             stdio.flush()
-            work = serve_stdio(server, stdio) if options.stdio else server.serve()
+            work = _serve_both(server, stdio) if options.stdio else server.serve()
             code = await stop.race(work)
             await server.close(options.drain_seconds)
             await stdio.drain(LAST_WORDS_SECONDS)
@@ -63,6 +64,19 @@ async def _main(options: ServeOptions) -> int:
             await server.tasks.close()
             end_left_behind(warn_on_stderr)
         return code or 0
+
+
+async def _serve_both(server: SessionServer, stdio: Stdio) -> None:
+    """Serve until a client asks for the end, or the client on stdin is done."""
+    tasks = Tasks()
+    serving = tasks.start(server.serve())
+    talking = tasks.start(serve_stdio(server, stdio))
+    try:
+        await asyncio.wait((serving, talking), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            await asyncio.wait((talking,), timeout=LAST_WORDS_SECONDS)
+    finally:
+        await tasks.close()
 
 
 def _report_block(loop: asyncio.AbstractEventLoop, server: SessionServer, text: str) -> None:

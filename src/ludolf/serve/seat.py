@@ -371,11 +371,16 @@ class Seat:
         # last replies.
         self._pending: dict[bytes, SeatConnection | None] = {}
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
-        self._kept_bytes = 0
+        self.kept_bytes = 0
 
     @property
     def is_connected(self) -> bool:
         return self.connection is not None
+
+    @property
+    def is_away(self) -> bool:
+        """Return whether the client has left, and none of its commands is without a reply."""
+        return not self.is_connected and not self._pending
 
     @property
     def is_forgettable(self) -> bool:
@@ -383,7 +388,7 @@ class Seat:
         if not self.is_known:
             return not self.is_connected
         away = asyncio.get_running_loop().time() - self.left_at
-        return not self.is_connected and not self._pending and away > KEPT_SECONDS
+        return self.is_away and away > KEPT_SECONDS
 
     def take(self, connection: SeatConnection, hello: Hello) -> None:
         """Use a new connection from now on."""
@@ -456,8 +461,8 @@ class Seat:
         fits = len(frame) <= KEPT_BYTES
         now = asyncio.get_running_loop().time()
         self._kept[key] = _Kept(head.type, frame if fits else None, now)
-        self._kept_bytes += len(frame) if fits else 0
-        while len(self._kept) > KEPT_REPLIES or self._kept_bytes > KEPT_BYTES:
+        self.kept_bytes += len(frame) if fits else 0
+        while len(self._kept) > KEPT_REPLIES or self.kept_bytes > KEPT_BYTES:
             self._drop(next(iter(self._kept)))
 
     def finished(self, head: Head) -> None:
@@ -470,4 +475,4 @@ class Seat:
             self._drop(next(iter(self._kept)))
 
     def _drop(self, key: bytes) -> None:
-        self._kept_bytes -= len(self._kept.pop(key).frame or b"")
+        self.kept_bytes -= len(self._kept.pop(key).frame or b"")

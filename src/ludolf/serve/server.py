@@ -79,7 +79,7 @@ class SessionServer:
 
     async def close(self, drain_seconds: float) -> None:
         """End: no new connections, let runs end, store, and disconnect all clients."""
-        self.closing = True
+        self.closing = self.slots.is_closing = True
         closing = dumps(ServerClosing(seconds=drain_seconds)) + b"\n"
         for connection in tuple(self.connections):
             if connection.seat is None or not connection.seat.bare:
@@ -152,8 +152,21 @@ class SessionServer:
         for attachment in seat.leave():
             connection.forget(attachment)
             attachment.slot.detach(attachment)
-        if not seat.is_known:
-            self._seats.pop(seat.client, None)
+        self._seats.pop(seat.client, None)
+        if seat.is_known:
+            self._seats[seat.client] = seat
+            self._forget_surplus()
+
+    def _forget_surplus(self) -> None:
+        """Forget the clients that left first, if too many are away or their replies too large."""
+        limits = self.limits
+        away = [seat for seat in self._seats.values() if seat.is_away]
+        size = sum(seat.kept_bytes for seat in away)
+        for left, seat in zip(range(len(away), 0, -1), away, strict=True):
+            if left <= limits.away_clients and size <= limits.away_bytes:
+                break
+            size -= seat.kept_bytes
+            del self._seats[seat.client]
 
     def hello(self, connection: ServedConnection, head: Head, hello: Hello) -> Welcome | None:
         """Return the welcome of a client; None if its token is wrong, which is answered later.

@@ -50,7 +50,8 @@ class LoadedSessions:
         self._tasks = Tasks()
         # Sessions that are being loaded.
         self._starting = 0
-        self._is_closing = False
+        # Whether no more sessions are loaded.
+        self.is_closing = False
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -104,7 +105,8 @@ class LoadedSessions:
         base = self._options.options
         options = with_choices(base, command.options or {})
         if command.cwd is not None or command.session in ("new", "last"):
-            cwd = check_folder(command.cwd or str(base.cwd), self._options.roots)
+            wanted = str(base.cwd) if command.cwd is None else command.cwd
+            cwd = check_folder(wanted, self._options.roots)
             options = structs.replace(options, cwd=cwd)
         return self._with_env(options, command.env, "open")
 
@@ -161,7 +163,7 @@ class LoadedSessions:
         return structs.replace(options, cwd=check_folder(header.cwd, self._options.roots))
 
     async def _start(self, options: Options, dialect: str, path: Path | None = None) -> Slot:
-        if self._is_closing:
+        if self.is_closing:
             raise CommandError("The server is closing.", code="full")
         await self._make_room()
         self._starting += 1
@@ -175,7 +177,7 @@ class LoadedSessions:
                 raise
         finally:
             self._starting -= 1
-        if self._is_closing:
+        if self.is_closing:
             await slot.close()
             raise CommandError("The server is closing.", code="full")
         self._slots[slot.id] = slot
@@ -250,7 +252,7 @@ class LoadedSessions:
 
     async def close(self) -> None:
         """Close every session at the same time; no other is loaded."""
-        self._is_closing = True
+        self.is_closing = True
         for slot in self:
             self._tasks.start(self.unload(slot))
         await self._tasks.ended()
