@@ -65,8 +65,10 @@ def file_named(name: str) -> str:
 def test_a_transcript_happens_as_the_page_says(example: str, place: Ground) -> None:
     first, *lines = example.splitlines()
     words = shlex.split(first.removeprefix("$ "))
-    assert words[:2] == ["ludolf", "serve"]
-    with served(place, *words[2:]) as server:
+    program = words.index("ludolf")
+    assert words[program + 1] == "serve"
+    place.env |= dict(word.split("=", 1) for word in words[:program])
+    with served(place, *words[program + 2 :]) as server:
         transcript = Transcript(server.socket, place.work)
         try:
             for line in lines:
