@@ -42,6 +42,13 @@ def joined(frame: Frame) -> bytes:
     return frame if isinstance(frame, bytes) else b"".join(frame)
 
 
+def with_session(head: Head, reply: bytes) -> bytes:
+    """Return a reply with the session that its command named, if it named one."""
+    if not isinstance(head, SessionHead) or not head.named:
+        return reply
+    return b'{"session":%b,%b' % (dumps(head.named), reply[1:])
+
+
 class SeatConnection(Protocol):
     """The present connection of a client. `current` is the session of commands that name none."""
 
@@ -161,9 +168,7 @@ class SessionAttachment(Sink):
 
     def _reply(self, frame: Frame, head: Head) -> None:
         """Keep a reply and send it; without a connection the client asks for it again."""
-        whole = joined(frame)
-        if isinstance(head, SessionHead) and head.named:
-            whole = b'{"session":%b,%b' % (dumps(head.named), whole[1:])
+        whole = with_session(head, joined(frame))
         origin = head.origin if isinstance(head, SessionHead) else self.seat.connection
         self.seat.reply(head, whole, origin, self.slot.id)
 
