@@ -37,7 +37,7 @@ from ludolf.serve.guard import AccessGuard
 from ludolf.serve.isolated import IsolatedSessions
 from ludolf.serve.log import RingPool
 from ludolf.serve.options import ClientLimits, ServeOptions
-from ludolf.serve.seat import Seat, SessionAttachment
+from ludolf.serve.seat import SHARED_DIALECT, Seat, SessionAttachment
 from ludolf.serve.slot import Slot, SlotSettings
 from ludolf.serve.slots import LoadedSessions, unknown_session
 
@@ -241,7 +241,7 @@ class SessionServer:
     async def _open(
         self, connection: ServedConnection, head: Head, command: Open
     ) -> ReplyFields | None:
-        slot = await self.slots.open(command)
+        slot = await self.slots.open(command, _dialect_of(connection))
         arguments = Attach(session=slot.id, role=command.role, wait=command.wait)
         return self._let_in(connection, head, slot, arguments)
 
@@ -341,6 +341,10 @@ class SessionServer:
         if slot is None:
             raise unknown_session(name)
         return slot
+
+
+def _dialect_of(connection: ServedConnection) -> str:
+    return connection.seat.dialect if connection.seat is not None else SHARED_DIALECT
 
 
 async def _nothing() -> ReplyFields:

@@ -13,7 +13,7 @@ from ludolf.engine.host.host_side import HostSide
 from ludolf.engine.hub import Sink
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.dialects import make_dialect
-from ludolf.protocol.dialects.dialect import with_model
+from ludolf.protocol.dialects.dialect import Traits, with_model
 from ludolf.protocol.events import Event
 from ludolf.protocol.framing import Reply
 from ludolf.protocol.server import (
@@ -85,8 +85,10 @@ class Slot(Sink):
         self.log = SessionLog(self.id, settings.ring, settings.pool)
         self._timer: asyncio.TimerHandle | None = None
 
-    async def start(self) -> None:
+    async def start(self, traits: Traits) -> None:
         """Start the engine; its events go into the log from now on.
+
+        `traits` are those of the dialect of the client that opened the session.
 
         Raises:
             ConfigError: an extension does not load.
@@ -95,7 +97,7 @@ class Slot(Sink):
         hub = engine.conversation.hub
         hub.attach(self)
         hub.attach(self._underway)
-        adopt(engine, self._dialect.traits)
+        adopt(engine, traits)
         engine.features.add(_MoveWatch(self._follow))
         await engine.start("serve", self.ask)
         engine.conversation.answer_clock.stop()

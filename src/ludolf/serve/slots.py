@@ -15,8 +15,10 @@ from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
 from ludolf.protocol.commands import invalid_parameter
+from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.server import Open, SessionSummary
 from ludolf.serve.options import ServeOptions
+from ludolf.serve.seat import SHARED_DIALECT
 from ludolf.serve.session_options import check_folder, with_choices
 from ludolf.serve.slot import Slot, SlotSettings
 from ludolf.session.finder import (
@@ -62,8 +64,10 @@ class LoadedSessions:
 
     # ------------------------------------------------------------ open
 
-    async def open(self, command: Open) -> Slot:
+    async def open(self, command: Open, dialect: str) -> Slot:
         """Return the session that a client wants; a stored one is loaded.
+
+        One that is loaded now behaves as clients with this dialect expect.
 
         Raises:
             CommandError: the folder, the session or an option cannot be used.
@@ -71,14 +75,16 @@ class LoadedSessions:
         """
         options = self._session_options(command)
         if command.session == "new":
-            return await self._start(options)
+            return await self._start(options, dialect)
         if command.session == "last":
             path = latest(self._place(options))
-            return await self._start(options) if path is None else await self._of(path, options)
+            if path is None:
+                return await self._start(options, dialect)
+            return await self._of(path, options, dialect)
         slot = self._slots.get(command.session)
         if slot is not None:
             return slot
-        return await self._of(self._find(command.session, options), options)
+        return await self._of(self._find(command.session, options), options, dialect)
 
     async def load_stored(self, session: str, env: Mapping[str, str] | None = None) -> Slot:
         """Return the session with this id.
@@ -93,7 +99,7 @@ class LoadedSessions:
         path = find_anywhere(self._place(options), session)
         if path is None:
             raise unknown_session(session)
-        return await self._of(path, options)
+        return await self._of(path, options, SHARED_DIALECT)
 
     def _session_options(self, command: Open) -> Options:
         base = self._options.options
@@ -131,7 +137,7 @@ class LoadedSessions:
         cwd = str(options.cwd)
         return SessionFolder(agent_dir=home.agent, cwd=cwd, home=home.user, custom=folder)
 
-    async def _of(self, path: Path, options: Options) -> Slot:
+    async def _of(self, path: Path, options: Options, dialect: str) -> Slot:
         """Return the session of a file, loaded at most once."""
         async with self._lock:
             slot = self._with_file(path)
@@ -141,7 +147,8 @@ class LoadedSessions:
             if unloading is not None:
                 await asyncio.wait((unloading,))
             options = self._in_own_folder(options, path)
-            return await self._start(structs.replace(options, session=str(path)), path)
+            options = structs.replace(options, session=str(path))
+            return await self._start(options, dialect, path)
 
     def _with_file(self, path: Path) -> Slot | None:
         files = ((slot, slot.path) for slot in self)
@@ -155,7 +162,7 @@ class LoadedSessions:
             return options
         return structs.replace(options, cwd=check_folder(header.cwd, self._options.roots))
 
-    async def _start(self, options: Options, path: Path | None = None) -> Slot:
+    async def _start(self, options: Options, dialect: str, path: Path | None = None) -> Slot:
         if self.is_closing:
             raise CommandError("The server is closing.", code="full")
         await self._make_room()
@@ -164,7 +171,7 @@ class LoadedSessions:
             engine = await _built(options, path)
             try:
                 slot = self._slot_of(engine, path)
-                await slot.start()
+                await slot.start(make_dialect(dialect).traits)
             except BaseException:
                 await engine.close()
                 raise
