@@ -75,6 +75,7 @@ class MeasuredServer(ABC):
     def __init__(self, home: Home) -> None:
         self.home = home
         self._process: Process | None = None
+        self._clients: set[ServedClient] = set()
 
     @property
     def pid(self) -> int:
@@ -94,11 +95,25 @@ class MeasuredServer(ABC):
     async def start(self) -> None:
         """Start the program."""
 
-    @abstractmethod
     async def connect(self) -> ServedClient:
         """Connect a client."""
+        client = await self._connect()
+        self._clients.add(client)
+        return client
+
+    @abstractmethod
+    async def _connect(self) -> ServedClient:
+        """Connect a client over the protocol of the server."""
+
+    async def disconnect(self, client: ServedClient) -> None:
+        """Cut the connection of a client."""
+        self._clients.discard(client)
+        await client.close()
 
     async def close(self) -> None:
+        """Disconnect all clients and end the process."""
+        for client in tuple(self._clients):
+            await self.disconnect(client)
         process = self._process
         if process is None:
             return
@@ -135,7 +150,7 @@ class LudolfServer(MeasuredServer):
                 raise Silent("the server did not start")
         self._socket = socket
 
-    async def connect(self) -> "LineClient":
+    async def _connect(self) -> "LineClient":
         reader, writer = await asyncio.open_unix_connection(self._socket, limit=_READ)
         return LineClient(self.home, reader, writer)
 
@@ -191,6 +206,7 @@ class LineClient(ServedClient):
     async def close(self) -> None:
         self._writer.transport.abort()
         await asyncio.wait((self._reading,))
+        self._writer.close()
 
     async def _read(self) -> None:
         rest = b""

@@ -47,8 +47,8 @@ class PeerServer(MeasuredServer):
         return found[0].decode()
 
     async def close(self) -> None:
-        await self._web.close()
         await super().close()
+        await self._web.close()
         await asyncio.wait((self._draining,))
 
 
@@ -65,7 +65,7 @@ class CodexServer(PeerServer):
         words = ("app-server", "--listen", "ws://127.0.0.1:0")
         self._address = await self._launch(*words, CODEX_HOME=str(folder))
 
-    async def connect(self) -> "CodexClient":
+    async def _connect(self) -> "CodexClient":
         client = CodexClient(self.home, await self._web.ws_connect(self._address, max_msg_size=0))
         await client.ask("initialize", clientInfo={"name": "bench", "version": "1"})
         return client
@@ -129,7 +129,7 @@ class OpencodeServer(PeerServer):
         words = ("serve", "--port", "0", "--pure")
         self._address = await self._launch(*words, OPENCODE_CONFIG=str(file))
 
-    async def connect(self) -> "OpencodeClient":
+    async def _connect(self) -> "OpencodeClient":
         query = {"directory": str(self.home.work)}
         quiet = aiohttp.ClientTimeout(total=None)
         events = await self._web.get(f"{self._address}/event", params=query, timeout=quiet)

@@ -1,15 +1,21 @@
 """Growth of a server with its sessions and with the clients that have come and gone."""
 
 import asyncio
+from itertools import count
 
 from bench.agent import Silent
-from bench.lines.serve import SETTLED, serving
+from bench.lines.serve import serving
 from bench.programs import Program
+from bench.served import LineClient
 from bench.stage import Stage
 
 _OPENED = 20
 _SKIPPED = 5
 _AT_ONCE = 10
+# So many clients that have left are remembered, and take some memory.
+_WARM = 300
+# A session that was opened is prepared for its first prompt by then.
+_PREPARED = 0.4
 
 
 def sessions(stage: Stage, program: Program) -> float:
@@ -34,7 +40,7 @@ async def _sessions(stage: Stage, program: Program) -> float:
             cpu = server.cpu()
             for _ in range(count):
                 await client.open()
-            await asyncio.sleep(SETTLED)
+            await asyncio.sleep(_PREPARED)
             return server.cpu() - cpu
 
         await client.prompt(await client.open(), "Bench text 5")
@@ -45,26 +51,29 @@ async def _sessions(stage: Stage, program: Program) -> float:
 
 
 async def _connections(stage: Stage, program: Program) -> float:
-    count = stage.size(10_000, 1000)
     async with serving(stage, program) as server:
         client = await server.connect()
         session = await client.open()
         await client.prompt(session, "Bench text 1000")
 
+        numbers = count(1)
+
         async def come_and_go() -> None:
             guest = await server.connect()
+            assert isinstance(guest, LineClient)
+            await guest.ask("hello", client=f"guest {next(numbers)}")
             await guest.attach(session)
-            await guest.close()
+            await server.disconnect(guest)
 
         async def all_come_and_go(clients: int) -> None:
             for _ in range(clients // _AT_ONCE):
                 await asyncio.gather(*(come_and_go() for _ in range(_AT_ONCE)))
             await client.attach(session)
 
-        await all_come_and_go(200)
-        await asyncio.sleep(SETTLED)
+        await all_come_and_go(_WARM)
+        await asyncio.sleep(_PREPARED)
         memory, descriptors = server.memory().rss, server.descriptors()
-        await all_come_and_go(count)
+        await all_come_and_go(stage.size(10_000, 1000))
         if server.descriptors() > descriptors:
             raise Silent(f"{server.descriptors() - descriptors} descriptors are still open")
         return server.memory().rss / memory

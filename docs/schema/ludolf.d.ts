@@ -2056,7 +2056,7 @@ export interface Numbered {
   seq: number;
 }
 
-export type NumberedFrame = Numbered & (AgentStart | AgentEnd | TurnStart | TurnEnd | BegunStart | PieceUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | McpServerChanged | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest);
+export type NumberedFrame = Numbered & (AgentStart | AgentEnd | TurnStart | TurnEnd | BegunStart | PieceUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | McpServerChanged | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest);
 
 export interface OfSession {
   /** The id of the session. */
@@ -2635,7 +2635,7 @@ export interface PingResponse {
   success: true;
 }
 
-export type PrivateFrame = OfSession & (HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | ClientJoined | ClientLeft | SessionMoved | SessionResync);
+export type PrivateFrame = OfSession & (HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | SessionSettled | PromptResult | ClientJoined | ClientLeft | SessionMoved | SessionResync);
 
 /** The progress of a subagent. `task` is its whole prompt, `assignment` its own part of it. */
 export interface Progress {

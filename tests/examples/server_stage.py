@@ -10,14 +10,10 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from ludolf.agent.scope import Tasks
 from tests.examples.ground import Ground
@@ -128,27 +124,6 @@ class Transcript:
 # ---------------------------------------------------------------- TLS in front of the server
 
 
-def make_certificate(folder: Path, *names: str) -> tuple[Path, Path]:
-    """A certificate for these names that is signed with its own key, and the key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0])])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(list(map(x509.DNSName, names))), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    form = serialization.Encoding.PEM
-    files = folder / "agents.pem", folder / "agents.key"
-    files[0].write_bytes(made.public_bytes(form))
-    plain = serialization.NoEncryption()
-    files[1].write_bytes(key.private_bytes(form, serialization.PrivateFormat.PKCS8, plain))
-    return files
-
-
 @asynccontextmanager
 async def tls_relay(_: str, port: int, files: tuple[Path, Path]) -> AsyncIterator[int]:
     """A proxy that terminates TLS and passes all bytes on at once; yields its port."""
@@ -196,7 +171,8 @@ async def nginx(text: str, port: int, files: tuple[Path, Path]) -> AsyncIterator
         probe.bind(("127.0.0.1", 0))
         own = probe.getsockname()[1]
     block = text.replace("listen 443", f"listen 127.0.0.1:{own}").replace(":8765", f":{port}")
-    block = block.replace("/etc/ssl", str(folder))
+    block = block.replace("/etc/ssl/agents.pem", str(files[0]))
+    block = block.replace("/etc/ssl/agents.key", str(files[1]))
     logs = "error_log stderr; pid nginx.pid; events {}\nhttp { access_log off;\n"
     (folder / "whole.conf").write_text(f"daemon off; master_process off; {logs}{block}}}\n")
     process = await asyncio.create_subprocess_exec(

@@ -16,8 +16,9 @@ from ludolf.client import RemoteClient
 from ludolf.protocol.server import SERVER_ROWS
 from ludolf.serve.figures import _COUNTERS, _GAUGES
 from tests.examples.ground import ROOT, Ground, read_until
-from tests.examples.server_stage import Transcript, make_certificate, nginx, served, tls_relay
+from tests.examples.server_stage import Transcript, nginx, served, tls_relay
 from tests.process.harness import WAIT_SECONDS
+from tests.serve.certificates import make_certificate
 
 PAGE = (ROOT / "docs" / "server.md").read_text()
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -64,8 +65,10 @@ def file_named(name: str) -> str:
 def test_a_transcript_happens_as_the_page_says(example: str, place: Ground) -> None:
     first, *lines = example.splitlines()
     words = shlex.split(first.removeprefix("$ "))
-    assert words[:2] == ["ludolf", "serve"]
-    with served(place, *words[2:]) as server:
+    program = words.index("ludolf")
+    assert words[program + 1] == "serve"
+    place.env |= dict(word.split("=", 1) for word in words[:program])
+    with served(place, *words[program + 2 :]) as server:
         transcript = Transcript(server.socket, place.work)
         try:
             for line in lines:
@@ -143,7 +146,7 @@ async def test_the_proxy_of_the_page_leads_to_the_server(place: Ground) -> None:
     name = start.rpartition(" ")[2]
     assert f"server_name {name};" in text
     assert file_named("Caddyfile").startswith(f"{name} {{\n    reverse_proxy 127.0.0.1:8765\n")
-    files = make_certificate(place.root, name, "localhost")
+    files = make_certificate(place.root, name)
     with served(place, *start.replace("8765", "0").split()) as server:
         inner = int(server.url.rpartition(":")[2])
         proxy = nginx if shutil.which("nginx") is not None else tls_relay
@@ -165,7 +168,7 @@ async def _check_names(name: str, port: int, authority: Path, token: str) -> Non
 
 async def _check_prompt(place: Ground, port: int, authority: Path) -> None:
     token = token_of(place).read_text().strip()
-    where = f"wss://localhost:{port}"
+    where = f"wss://127.0.0.1:{port}"
     async with RemoteClient(where, ca=str(authority), token=token) as client:
         session = await client.open(cwd=place.work)
         answer = await session.prompt_and_wait("read a.txt")

@@ -149,6 +149,7 @@ VALUES: dict[str, Any] = {
     "session_file": None,
     "session_path": "nowhere.jsonl",
     "since": None,
+    "before": None,
     "subagent_id": "one",
     "summarize": False,
     "target_id": "e",

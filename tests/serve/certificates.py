@@ -9,12 +9,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that is signed with its own key."""
+def make_certificate(folder: Path, *more: str) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 and more names that is signed with its own key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ludolf")])
     now = datetime.now(UTC)
-    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    loopback = x509.IPAddress(ip_address("127.0.0.1"))
+    names = x509.SubjectAlternativeName([loopback, *map(x509.DNSName, more)])
     made = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))

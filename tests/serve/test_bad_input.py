@@ -227,3 +227,11 @@ async def test_a_connection_without_the_token_learns_nothing(tmp_path: Path) -> 
         await client.data("hello", token="right")
         assert (await client.data("list"))["sessions"][0]["session"] == session
         assert len(s.server.connections) == 2
+
+
+async def test_the_reply_to_an_unknown_session_names_it(tmp_path: Path) -> None:
+    async with service(tmp_path) as s:
+        client = await s.join("a")
+        reply = await client.ask("get_state", session="01-none")
+        assert (reply["session"], reply["success"]) == ("01-none", False)
+        assert reply["code"] == "unknown_session"

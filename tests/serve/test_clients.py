@@ -239,6 +239,27 @@ async def test_clients_that_provide_nothing_leave_nothing_behind(tmp_path: Path)
         assert sum(not seat.is_known for seat in s.server._seats.values()) == 0
 
 
+async def test_of_many_clients_that_have_left_the_last_ones_are_remembered(tmp_path: Path) -> None:
+    async with service(tmp_path, limits=ClientLimits(away_clients=3)) as s:
+        for number in range(5):
+            (await s.join(f"client {number}")).cut()
+        back = [s.client(f"client {number}").connect() for number in range(5)]
+        known = [(await client.hello())["data"]["known"] for client in back]
+        assert known == [False, False, True, True, True]
+
+
+async def test_a_client_that_has_left_is_forgotten_if_its_replies_are_too_large(
+    tmp_path: Path,
+) -> None:
+    async with service(tmp_path, limits=ClientLimits(away_bytes=100)) as s:
+        for name in ("large", "small"):
+            client = await s.join(name)
+            await client.ask("open" if name == "large" else "ping")
+            client.cut()
+        back = [s.client(name).connect() for name in ("large", "small")]
+        assert [(await client.hello())["data"]["known"] for client in back] == [False, True]
+
+
 # ---------------------------------------------------------------- what each client chooses
 
 

@@ -60,6 +60,24 @@ async def test_a_stored_session_is_found_by_id_path_and_as_the_last(tmp_path: Pa
         assert (await client.data("attach", session=session))["session"] == session
 
 
+@pytest.mark.parametrize("dialect", ["pi-delta", "pi"])
+async def test_the_first_client_gets_what_the_start_of_a_session_reported(
+    tmp_path: Path, dialect: str
+) -> None:
+    async with service(tmp_path) as s:
+        folder = s.work / ".pi" / "extensions"
+        folder.mkdir(parents=True)
+        (folder / "one.py").write_text("def extension(api): pass\n")
+        first = await s.join("a", dialect=dialect)
+        session = (await first.open())["session"]
+        warning = await first.until(lambda record: record["type"] == "warning")
+        assert "not trusted" in warning["message"]
+        second = await s.join("b", dialect=dialect)
+        await second.data("attach", session=session)
+        await second.data("get_state", session=session)
+        assert not second.of_type("warning")
+
+
 async def test_the_same_file_is_opened_once_by_clients_at_the_same_time(tmp_path: Path) -> None:
     async with service(tmp_path) as s:
         client = await s.join("a")

@@ -11,6 +11,8 @@ Usage:
   ludolf --mode rpc [options]                     serve a host: JSON lines
   ludolf acp [options]                            serve an editor: Agent Client
                                                   Protocol (or --mode acp)
+  ludolf serve [options]                          serve many sessions to many
+                                                  clients
 
 Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
   ludolf auth login|logout|status|check ...       manage API keys and logins

@@ -24,6 +24,7 @@ from ludolf.serve.seat import (
     SessionHead,
     SharedSession,
     joined,
+    with_session,
 )
 
 # Bytes of one batch for a client.
@@ -455,7 +456,7 @@ class ServedConnection:
         self._reply(head, refusal(head, error))
 
     def _reply(self, head: Head, reply: Reply) -> None:
-        self._deliver(head, joined(render_reply(reply, codes=SERVER_CODES)))
+        self._deliver(head, with_session(head, joined(render_reply(reply, codes=SERVER_CODES))))
 
     def _deliver(self, head: Head, frame: bytes) -> None:
         if self.seat is None:

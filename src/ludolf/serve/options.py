@@ -18,8 +18,9 @@ class ClientLimits(msgspec.Struct, frozen=True):
     """Limits of clients. `silence_seconds`: a remote client that sends nothing is disconnected.
 
     `stuck_seconds`: a client that takes nothing that is sent to it is disconnected. `away_seconds`:
-    calls of its tools wait so long for a client that has left. `last_seconds`: a client that sends
-    nothing more gets its replies within this time.
+    calls of its tools wait so long for a client that has left. `away_clients` and `away_bytes`: so
+    many clients that have left are remembered, and so much of replies to them. `last_seconds`: a
+    client that sends nothing more gets its replies within this time.
     """
 
     clients: int = 64
@@ -31,6 +32,8 @@ class ClientLimits(msgspec.Struct, frozen=True):
     silence_seconds: float = 60.0
     stuck_seconds: float = 300.0
     away_seconds: float = 30.0
+    away_clients: int = 256
+    away_bytes: int = 16 << 20
     last_seconds: float = 5.0
 
 

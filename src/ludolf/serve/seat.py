@@ -42,6 +42,13 @@ def joined(frame: Frame) -> bytes:
     return frame if isinstance(frame, bytes) else b"".join(frame)
 
 
+def with_session(head: Head, reply: bytes) -> bytes:
+    """Return a reply with the session that its command named, if it named one."""
+    if not isinstance(head, SessionHead) or not head.named:
+        return reply
+    return b'{"session":%b,%b' % (dumps(head.named), reply[1:])
+
+
 class SeatConnection(Protocol):
     """The present connection of a client. `current` is the session of commands that name none."""
 
@@ -85,6 +92,10 @@ class SharedSession(Protocol):
     pacing: Pacing
     attachments: "list[SessionAttachment]"
     figures: ServerFigures
+
+    @property
+    def begins_at(self) -> int:
+        """Return the number after which a new client gets events."""
 
     def host_of(self, client: str) -> HostSide:
         """Return the tools and documents that a client provides."""
@@ -157,9 +168,7 @@ class SessionAttachment(Sink):
 
     def _reply(self, frame: Frame, head: Head) -> None:
         """Keep a reply and send it; without a connection the client asks for it again."""
-        whole = joined(frame)
-        if isinstance(head, SessionHead) and head.named:
-            whole = b'{"session":%b,%b' % (dumps(head.named), whole[1:])
+        whole = with_session(head, joined(frame))
         origin = head.origin if isinstance(head, SessionHead) else self.seat.connection
         self.seat.reply(head, whole, origin, self.slot.id)
 
@@ -371,11 +380,16 @@ class Seat:
         # last replies.
         self._pending: dict[bytes, SeatConnection | None] = {}
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
-        self._kept_bytes = 0
+        self.kept_bytes = 0
 
     @property
     def is_connected(self) -> bool:
         return self.connection is not None
+
+    @property
+    def is_away(self) -> bool:
+        """Return whether the client has left, and none of its commands is without a reply."""
+        return not self.is_connected and not self._pending
 
     @property
     def is_forgettable(self) -> bool:
@@ -383,7 +397,7 @@ class Seat:
         if not self.is_known:
             return not self.is_connected
         away = asyncio.get_running_loop().time() - self.left_at
-        return not self.is_connected and not self._pending and away > KEPT_SECONDS
+        return self.is_away and away > KEPT_SECONDS
 
     def take(self, connection: SeatConnection, hello: Hello) -> None:
         """Use a new connection from now on."""
@@ -456,8 +470,8 @@ class Seat:
         fits = len(frame) <= KEPT_BYTES
         now = asyncio.get_running_loop().time()
         self._kept[key] = _Kept(head.type, frame if fits else None, now)
-        self._kept_bytes += len(frame) if fits else 0
-        while len(self._kept) > KEPT_REPLIES or self._kept_bytes > KEPT_BYTES:
+        self.kept_bytes += len(frame) if fits else 0
+        while len(self._kept) > KEPT_REPLIES or self.kept_bytes > KEPT_BYTES:
             self._drop(next(iter(self._kept)))
 
     def finished(self, head: Head) -> None:
@@ -470,4 +484,4 @@ class Seat:
             self._drop(next(iter(self._kept)))
 
     def _drop(self, key: bytes) -> None:
-        self._kept_bytes -= len(self._kept.pop(key).frame or b"")
+        self.kept_bytes -= len(self._kept.pop(key).frame or b"")

@@ -152,8 +152,21 @@ class SessionServer:
         for attachment in seat.leave():
             connection.forget(attachment)
             attachment.slot.detach(attachment)
-        if not seat.is_known:
-            self._seats.pop(seat.client, None)
+        self._seats.pop(seat.client, None)
+        if seat.is_known:
+            self._seats[seat.client] = seat
+            self._forget_surplus()
+
+    def _forget_surplus(self) -> None:
+        """Forget the clients that left first, if too many are away or their replies too large."""
+        limits = self.limits
+        away = [seat for seat in self._seats.values() if seat.is_away]
+        size = sum(seat.kept_bytes for seat in away)
+        for left, seat in zip(range(len(away), 0, -1), away, strict=True):
+            if left <= limits.away_clients and size <= limits.away_bytes:
+                break
+            size -= seat.kept_bytes
+            del self._seats[seat.client]
 
     def hello(self, connection: ServedConnection, head: Head, hello: Hello) -> Welcome | None:
         """Return the welcome of a client; None if its token is wrong, which is answered later.
@@ -276,6 +289,7 @@ class SessionServer:
         slot.attach(attachment)
         if not attachment.reads_log:
             attachment.greet()
+        slot.report_start(attachment)
         return None
 
     def _mind_wait(
@@ -290,6 +304,7 @@ class SessionServer:
         log = attachment.slot.log
         number = log.number_of(wanted.cursor) if attachment.reads_log else None
         if number is None:
+            attachment.cursor = attachment.slot.begins_at
             return attachment.slot.snapshot(wanted.role, wanted.entry, wanted.last)
         attachment.cursor = number
         self.figures.replays += 1

@@ -84,6 +84,10 @@ class Slot(Sink):
         self._hosts: dict[str, HostSide] = {}
         self.log = SessionLog(self.id, settings.ring, settings.pool)
         self._timer: asyncio.TimerHandle | None = None
+        # What the start of the session reported; the first client gets it.
+        self._first_reports: list[Event | UiRequest] = []
+        self._is_starting = True
+        self._started_at = -1
 
     async def start(self, traits: Traits) -> None:
         """Start the engine; its events go into the log from now on.
@@ -102,6 +106,8 @@ class Slot(Sink):
         await engine.start("serve", self.ask)
         engine.conversation.answer_clock.stop()
         hub.begin()
+        self._is_starting = False
+        self._started_at = self.log.last
 
     def warm_up(self, seconds: float) -> None:
         """Prepare what the first prompt needs, after the first replies."""
@@ -110,6 +116,8 @@ class Slot(Sink):
     # ------------------------------------------------------------ as a sink
 
     def take(self, event: Event) -> None:
+        if self._is_starting:
+            self._first_reports.append(event)
         frame = self._dialect.event(event)
         if frame is not None:
             self._add(joined(frame))
@@ -127,6 +135,8 @@ class Slot(Sink):
 
     def ask(self, request: UiRequest) -> bool:
         """Show a request to the users of all clients, now and when they come back."""
+        if self._is_starting:
+            self._first_reports.append(request)
         self._underway.show(request)
         self._add(dumps(request) + b"\n")
         for attachment in self.attachments:
@@ -185,6 +195,21 @@ class Slot(Sink):
         )
 
     # ------------------------------------------------------------ clients
+
+    @property
+    def begins_at(self) -> int:
+        """Return the number after which a new client gets events: for the first one all."""
+        is_new = self._started_at == self.log.last
+        return 0 if is_new and self.log.has_all_after(0) else self.log.last
+
+    def report_start(self, attachment: SessionAttachment) -> None:
+        """Send what the start of the session reported to a client that does not read the log."""
+        for report in self._first_reports if self.begins_at == 0 else ():
+            if isinstance(report, UiRequest):
+                attachment.show(report)
+            else:
+                attachment.take(report)
+        self._first_reports, self._started_at = [], -1
 
     def attach(self, attachment: SessionAttachment) -> None:
         """Let a client listen."""
@@ -296,9 +321,10 @@ class Slot(Sink):
             found, more = path_tail(session, max(0, min(last, MAX_ENTRIES)))
         current = with_model(Reply(command="get_state", data=state(self.engine))).data
         self.figures.snapshots += 1
+        cursor = self.log.cursor_at(self.begins_at)
         pieces = [
             b'{"session":%b,"role":"%b",' % (dumps(self.id), role.encode()),
-            b'"mode":"snapshot","cursor":"%b",' % self.log.cursor.encode(),
+            b'"mode":"snapshot","cursor":"%b",' % cursor.encode(),
             b'"state":%b,"leafId":%b,"entries":[' % (dumps(current), dumps(session.leaf)),
             b",".join(map(entry_json, found)),
             b'],"more":true,' if more else b"],",

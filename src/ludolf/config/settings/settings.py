@@ -342,7 +342,7 @@ class SettingsFiles:
             from ludolf.config.settings.doubts import doubt_of_missing
 
             self._doubt(doubt_of_missing(path))
-        names = {field.encode_name for field in msgspec.structs.fields(Settings)}
+        names = set(Settings.__struct_encode_fields__)
         if not raw.keys() <= names:
             from ludolf.config.settings.doubts import doubt_of_keys
 

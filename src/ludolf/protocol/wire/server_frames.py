@@ -21,7 +21,7 @@ from ludolf.protocol.server import (
     Welcome,
 )
 from ludolf.protocol.ui import UiRequest
-from ludolf.protocol.wire.frames import PI_DELTA_FRAMES, BegunMessage, Header
+from ludolf.protocol.wire.frames import PI_DELTA_FRAMES, BegunMessage, Header, PromptResult
 from ludolf.protocol.wire.stored import StoredEntry
 
 
@@ -57,18 +57,20 @@ class Serving(Value, tag_field="type", tag="serving"):
     url: str | None = None
 
 
-# Sent only to the client that provides the tool or the document.
-FOR_PROVIDERS: tuple[type[Any], ...] = (
+# For the client that provides the tool or the document, or that wants results of its prompts.
+FOR_ONE_CLIENT: tuple[type[Any], ...] = (
     host.HostToolCall,
     host.HostToolCancel,
     host.HostUriRequest,
     host.HostUriCancel,
+    host.SessionSettled,
+    PromptResult,
 )
 NUMBERED_FRAMES = tuple(
-    kind for kind in PI_DELTA_FRAMES if kind not in FOR_PROVIDERS and kind is not Header
+    kind for kind in PI_DELTA_FRAMES if kind not in FOR_ONE_CLIENT and kind is not Header
 )
 PRIVATE_FRAMES: tuple[type[Any], ...] = (
-    *FOR_PROVIDERS,
+    *FOR_ONE_CLIENT,
     ClientJoined,
     ClientLeft,
     SessionMoved,
