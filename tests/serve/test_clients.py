@@ -516,3 +516,63 @@ async def test_a_run_does_not_wait_for_a_client_that_was_detached(tmp_path: Path
         await s.holds(lambda: not slot.attachments[0].has_room())
         first.send("detach", session=session)
         await s.holds(lambda: not slot.engine.runner.running)
+
+
+async def test_a_viewer_that_speaks_as_in_rpc_mode_changes_nothing(tmp_path: Path) -> None:
+    async with service(tmp_path) as s:
+        first = await s.join("first")
+        session = (await first.open())["session"]
+        viewer = await s.join("viewer", dialect="pi", bare=True)
+        await viewer.data("attach", session=session, role="view")
+        assert (await viewer.refusal("prompt", message="no"))[0] == "prompt needs the role control."
+        assert (await viewer.refusal("ping"))[0] == "Unknown command: ping"
+        other = await s.join("other", dialect="pi", bare=True)
+        await other.data("attach", session=session)
+        assert "Other clients control this session." in (await other.refusal("new_session"))[0]
+        assert (await viewer.data("get_state"))["sessionId"] == session
+
+
+async def test_a_remote_client_that_is_silent_is_disconnected(tmp_path: Path) -> None:
+    limits = ClientLimits(silence_seconds=0.01)
+    async with service(tmp_path, limits=limits, unload_seconds=0.04) as s:
+        near = await s.join("near")
+        session = (await near.open())["session"]
+        far = s.client("far").connect(remote=True)
+        far.send("attach", session=session)
+        assert await far.closed() == 1000
+        assert [each["client"] for each in (await near.data("clients"))["clients"]] == ["near"]
+
+
+async def test_a_client_whose_frames_had_to_go_gets_a_snapshot_and_continues(
+    tmp_path: Path,
+) -> None:
+    answers = [say("a rather long answer " * 50) for _ in range(3)]
+    async with service(tmp_path, *answers, all_rings=30_000) as s:
+        first, busy = await s.join("first"), await s.join("busy")
+        quiet = (await first.open())["session"]
+        await first.run("one")
+        last = numbers(first.frames)[-1]
+        cursor = f"{s.slot(quiet).log.epoch}-{last - 5}"
+        replay = await first.data("attach", session=quiet, cursor=cursor)
+        assert (replay["mode"], replay["replayed"]) == ("replay", 5)
+        await busy.open()
+        await busy.run("two")  # takes all the room that the rings of the server have
+        assert (await first.data("attach", session=quiet, cursor=cursor))["mode"] == "snapshot"
+        since = len(first.frames)
+        await first.run("three")
+        assert numbers(first.frames[since:])[0] == last + 1
+
+
+async def test_commands_behind_a_move_are_meant_for_the_new_session(tmp_path: Path) -> None:
+    async with service(tmp_path, say("One."), say("Two.")) as s:
+        first = await s.join("first")
+        session = (await first.open())["session"]
+        await first.run("one")
+        first.send("new_session")
+        await first.data("set_session_name", name="New")
+        moved = await first.until("session_moved")
+        assert moved["to"] != session
+        state = await first.data("get_state")
+        assert (state["sessionId"], state["sessionName"]) == (moved["to"], "New")
+        await first.run("two")
+        assert texts(first.frames, "assistant") == ["One.", "Two."]

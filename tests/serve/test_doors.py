@@ -1,8 +1,12 @@
 """The Unix socket and stdio: clients that vanish, and the last frames of a server."""
 
+import asyncio
 import os
 import signal
 import stat
+import subprocess
+import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -114,6 +118,36 @@ async def test_the_last_frames_reach_a_client_before_the_end(tmp_path: Path) -> 
         assert "server_closing" in kinds
         assert "agent_end" in kinds
         client.cut()
+
+
+STRANGER = """
+import os, socket, sys
+os.setgid(65534)
+os.setuid(65534)
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(sys.argv[1])
+    try:
+        connection.sendall(b'{"id":1,"type":"list","all":true}\\n')
+        print(connection.recv(100))
+    except OSError:
+        print(b"")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+async def test_another_user_is_refused_although_the_socket_lets_it_in(tmp_path: Path) -> None:
+    # Not in the folder of the test, since pytest keeps other users out of its parent.
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        async with service(tmp_path) as s:
+            door = UnixDoor(s.server, Path(folder, "s"))
+            await door.open()
+            os.chmod(door.path, 0o777)
+            words = (sys.executable, "-I", "-c", STRANGER, str(door.path))
+            stranger = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
+            heard, _ = await stranger.communicate()
+            await door.close()
+        assert heard.strip() == b"b''"
 
 
 async def test_only_one_server_listens_on_a_socket(tmp_path: Path) -> None:

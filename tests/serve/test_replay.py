@@ -10,6 +10,7 @@ import pytest
 
 from ludolf.ai.builtin.scripted import PlaybackBlock, ScriptedReply
 from ludolf.base import dumps, loads
+from ludolf.protocol.dialects import NAMES
 from ludolf.serve.lines import UnixDoor
 from ludolf.serve.options import RingLimits
 from ludolf.serve.slot import Slot
@@ -20,6 +21,7 @@ SEEDS = range(16)
 CUTS = 70
 RINGS = (1_000, 5_000, 40_000, 300_000, 2 << 20)
 SETTINGS = {"compaction": SMALL, "retry": {"maxRetries": 3}}
+KINDS = ("prompt",) * 7 + ("steer", "follow_up") * 2 + ("ask", "bash", "state")
 DIALOGS = ("select", "input", "confirm")
 
 
@@ -147,6 +149,8 @@ class CutClient(Client):
         self.pending: dict[str, bytes] = {}
         self.replies: dict[str, Record] = {}
         self.asked_again: set[str] = set()
+        # Replies whose place is not checked yet, with the number that each followed.
+        self._placed: list[tuple[Record, int]] = []
 
     @property
     def reads_log(self) -> bool:
@@ -195,6 +199,7 @@ class CutClient(Client):
             check_snapshot(data, self.truth)
         self.cursor, self.seq = data["cursor"], number
         self.since, self.ends = number, []
+        self._placed.clear()  # replies come before a snapshot that stands for lost frames
         for dialog in data.get("underway", {}).get("dialogs", ()):
             line = {"type": "extension_ui_response", "id": dialog["id"], "value": self.name}
             self.feed(dumps({**line, "session": self.session}))
@@ -204,6 +209,9 @@ class CutClient(Client):
         assert self.reads_log
         assert self.seq is not None, "a frame before the reply to attach"
         assert self.cursor is not None
+        for reply, number in self._placed:
+            self._check_place(reply, self.truth.frames[:number])
+        self._placed.clear()
         self.seq += 1
         assert record["seq"] == self.seq
         plain = {key: value for key, value in record.items() if key not in ("session", "seq")}
@@ -221,16 +229,21 @@ class CutClient(Client):
         assert "repeated" not in record or id in self.asked_again
         self.replies[id] = record
         del self.pending[id]
-        if record["command"] == "prompt" and "repeated" not in record:
-            self._check_place(record)
+        if "repeated" not in record and self.reads_log and self.seq is not None:
+            self._placed.append((record, self.seq))
 
-    def _check_place(self, record: Record) -> None:
-        """The reply to a prompt comes before the message that it adds."""
-        if self.reads_log and self.seq is not None:
-            seen = self.truth.frames[: self.seq]
-            users = (each["message"] for each in seen if each["type"] == "message_end")
-            texts = [text_of(each) for each in users if each["role"] == "user"]
-            assert f"{record['id']}. " not in texts
+    def _check_place(self, record: Record, seen: list[Record]) -> None:
+        """A reply comes after the frames that its command caused before it, and before others."""
+        text, kind = f"{record['id']}. ", record["command"]
+        if kind == "prompt":
+            ended = (each["message"] for each in seen if each["type"] == "message_end")
+            assert text not in [text_of(each) for each in ended if each["role"] == "user"]
+        elif kind in ("steer", "follow_up"):
+            queues = [each for each in seen if each["type"] == "queue_update"]
+            assert any(text in each["steering"] + each["followUp"] for each in queues)
+        elif kind == "bash":
+            shown = [each for each in seen if each["type"] == "bash_execution_update"]
+            assert record["id"] in [each.get("id") for each in shown]
 
     @property
     def is_level(self) -> bool:
@@ -262,8 +275,9 @@ class Play:
         self.truth = truth
         self.sent = 0
         self.cuts = 0
-        kinds: tuple[dict[str, Any], ...] = ({}, {}, {}, {"dialect": "pi"}, {"dialect": "omp"})
-        kinds += ({"bare": True, "dialect": "pi"},)
+        kinds: list[dict[str, Any]] = [{}, {}, {}, {"bare": True}]
+        kinds += [{"dialect": name} for name in chance.sample(NAMES, 2)]
+        kinds += [{"dialect": chance.choice(NAMES), "bare": True}]
         self.clients: list[CutClient] = []
         for n, about in enumerate(kinds):
             name = f"c{n}"
@@ -299,7 +313,9 @@ class Play:
             return
         id = f"n{self.sent}"
         text = f"{id}. "
-        kind = self.chance.choice(("prompt",) * 7 + ("steer", "follow_up", "ask", "bash", "state"))
+        kind = self.chance.choice(
+            ("prompt",) * 7 + ("steer", "follow_up") * 2 + ("ask", "bash", "state")
+        )
         if kind == "prompt":
             self.s.script.add(*answers(self.chance))
             client.order("prompt", id, message=text, streamingBehavior="followUp")
