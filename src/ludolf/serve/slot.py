@@ -1,6 +1,7 @@
 """A loaded session: its engine, its log, and the clients on it."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,8 @@ from ludolf.session.views import is_interrupted, path_after, path_tail
 MAX_ENTRIES = 1000
 # A session that is closed waits so long for a command that others wait for.
 _TURN_SECONDS = 2.5
+# And so long for those that were stopped; processes may take a moment to end.
+_COMMAND_SECONDS = 4.0
 
 
 class SlotSettings:
@@ -363,7 +366,9 @@ class Slot(Sink):
                 await asyncio.wait((self.pacing.turn,), timeout=_TURN_SECONDS)
             self.engine.shell.abort()
             await self.engine.abort()
-            await self.pacing.tasks.ended()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_COMMAND_SECONDS):
+                    await self.pacing.tasks.ended()
             await self.engine.close()
         finally:
             await self.pacing.tasks.close()
