@@ -2635,7 +2635,7 @@ export interface PingResponse {
   success: true;
 }
 
-export type PrivateFrame = OfSession & (HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | SessionSettled | PromptResult | ClientJoined | ClientLeft | SessionMoved | SessionResync);
+export type PrivateFrame = OfSession & (HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | SessionSettled | PromptResult | ClientJoined | ClientLeft | SessionClosed | SessionMoved | SessionResync);
 
 /** The progress of a subagent. `task` is its whole prompt, `assignment` its own part of it. */
 export interface Progress {
@@ -2845,6 +2845,11 @@ export interface SessionAttached {
 /** `cancelled`: an extension refused the change. */
 export interface SessionChange {
   cancelled: boolean;
+}
+
+/** The session was closed, and the client is not attached to it any more. */
+export interface SessionClosed {
+  type: "session_closed";
 }
 
 export type SessionCommand = ForSession & (PromptCommand | SteerCommand | FollowUpCommand | AbortCommand | AbortAndPromptCommand | ClearQueueCommand | NewSessionCommand | GetStateCommand | GetMessagesCommand | SetModelCommand | CycleModelCommand | GetAvailableModelsCommand | SetThinkingLevelCommand | CycleThinkingLevelCommand | GetAvailableThinkingLevelsCommand | SetSteeringModeCommand | SetFollowUpModeCommand | CompactCommand | SetAutoCompactionCommand | SetAutoRetryCommand | AbortRetryCommand | BashCommand | AbortBashCommand | GetSessionStatsCommand | ExportHtmlCommand | SwitchSessionCommand | ForkCommand | BranchCommand | CloneCommand | GetForkMessagesCommand | GetBranchMessagesCommand | GetEntriesCommand | GetTreeCommand | GetLastAssistantTextCommand | SetSessionNameCommand | GetCommandsCommand | SetLimitsCommand | SetProjectTrustCommand | ExtensionUiResponseCommand | ListSessionsCommand | RenameSessionCommand | DeleteSessionCommand | NavigateTreeCommand | ReloadCommand | GetCapabilitiesCommand | SetHostToolsCommand | HostToolUpdateCommand | HostToolResultCommand | SetHostUriSchemesCommand | HostUriResultCommand | HandoffCommand | OpenSessionCommand | SetFastModeCommand | SetInterruptModeCommand | SetTodosCommand | SetEventFilterCommand | SetPromptResultsCommand | NegotiateProtocolCommand | GetMessagesPageCommand | GetAvailableCommandsCommand | SetLocaleCommand | GetLoginProvidersCommand | LoginCommand | LogoutCommand | GetAuthStatusCommand | GetIntegrationsCommand | SetSubagentSubscriptionCommand | GetSubagentsCommand | GetSubagentMessagesCommand | CancelSubagentCommand | SteerSubagentCommand | GetMcpServersCommand | GetMcpToolsCommand | SetMcpServerCommand | SetMcpServersCommand | McpReconnectCommand | McpLoginCommand | McpLogoutCommand);

@@ -26,7 +26,14 @@ Record = dict[str, Any]
 Test = Callable[[Record], bool]
 WAIT_SECONDS = 30.0
 # Frames of the server itself, in every dialect.
-_OWN_FRAMES = ("client_joined", "client_left", "session_moved", "server_closing", "resync")
+_OWN_FRAMES = (
+    "client_joined",
+    "client_left",
+    "session_moved",
+    "session_closed",
+    "server_closing",
+    "resync",
+)
 
 
 def check_frame(record: Record, dialect: str, *, bare: bool) -> None:

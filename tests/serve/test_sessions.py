@@ -78,6 +78,31 @@ async def test_the_first_client_gets_what_the_start_of_a_session_reported(
         assert not second.of_type("warning")
 
 
+ASKS = """
+def extension(api):
+    @api.on("session_start")
+    async def ask(event, ctx):
+        if await ctx.ui.confirm("Go?", "Really?"):
+            ctx.ui.notify("gone")
+"""
+
+
+@pytest.mark.parametrize("bare", [False, True])
+async def test_a_session_whose_start_asks_the_user_is_open(tmp_path: Path, bare: bool) -> None:
+    async with service(tmp_path, say("Hello.")) as s:
+        file = tmp_path / "asks.py"
+        file.write_text(ASKS)
+        client = await s.join("a", bare=bare)
+        opened = await client.open(options={"extensions": [str(file)]})
+        if bare:
+            asked = await client.until(lambda record: record.get("method") == "confirm")
+        else:
+            asked = opened["underway"]["dialogs"][0]
+        client.send("extension_ui_response", id=asked["id"], confirmed=True)
+        await client.until(lambda record: record.get("message") == "gone")
+        await client.run("hi")
+
+
 async def test_the_same_file_is_opened_once_by_clients_at_the_same_time(tmp_path: Path) -> None:
     async with service(tmp_path) as s:
         client = await s.join("a")
@@ -297,6 +322,16 @@ async def test_loaded_and_stored_sessions_are_listed(tmp_path: Path) -> None:
         await client.run("hi")
         (only,) = (await client.data("list"))["sessions"]
         assert only["updated"] > before
+
+
+async def test_clients_learn_that_another_client_has_closed_their_session(tmp_path: Path) -> None:
+    async with service(tmp_path) as s:
+        first, second = await s.join("a"), await s.join("b")
+        session = (await first.open())["session"]
+        await second.data("attach", session=session)
+        await first.data("close", session=session)
+        closed = await second.until("session_closed")
+        assert closed["session"] == session
 
 
 async def test_closing_a_session_stops_its_run_and_answers_its_commands(tmp_path: Path) -> None:

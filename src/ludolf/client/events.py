@@ -14,6 +14,7 @@ from ludolf.protocol.server import (
     ClientJoined,
     ClientLeft,
     ServerClosing,
+    SessionClosed,
     SessionMoved,
 )
 from ludolf.protocol.subagent_events import SubagentNews
@@ -102,11 +103,12 @@ TypedEvent = (
     | Resynced
     | ClientJoined
     | ClientLeft
+    | SessionClosed
     | SessionMoved
     | ServerClosing
     | UnknownEvent
 )
-_SERVER_EVENTS = (Resynced, ClientJoined, ClientLeft, SessionMoved, ServerClosing)
+_SERVER_EVENTS = (Resynced, ClientJoined, ClientLeft, SessionClosed, SessionMoved, ServerClosing)
 
 
 class EventReader:

@@ -210,6 +210,10 @@ class SessionMoved(Value, tag_field="type", tag="session_moved", rename={"origin
     to: str
 
 
+class SessionClosed(Value, tag_field="type", tag="session_closed"):
+    """The session was closed, and the client is not attached to it any more."""
+
+
 class Resync(Value, tag_field="type", tag="resync"):
     """The client was too far behind; `data` is a snapshot, and live frames follow it."""
 

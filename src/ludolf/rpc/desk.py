@@ -71,7 +71,7 @@ class Pacing:
             order = "in_turn"  # it is meant for the session that is about to be opened
         if order == "in_turn" and self.turn is not None:
             task = self._start(job, self._after(self.turn, job))
-            self._hold(task)
+            self.hold(task)
             self._note_move(spec, task)
             return
         is_eager = spec.order == "now" or (spec.eager and order == spec.order)
@@ -83,7 +83,7 @@ class Pacing:
         self._note_move(spec, task)
         # Commands that take turns come after the beginning of a task of its own, not before it.
         holds = order == "in_turn" or spec.holds
-        self._hold(task if holds else self.tasks.start(_a_moment(self.turn)))
+        self.hold(task if holds else self.tasks.start(_a_moment(self.turn)))
 
     def _start(self, job: CommandJob, work: Coroutine[Any, Any, None]) -> "asyncio.Task[Any]":
         task = self.tasks.start(work)
@@ -95,7 +95,7 @@ class Pacing:
             self._moves.add(task)
             task.add_done_callback(self._moves.discard)
 
-    def _hold(self, task: "asyncio.Task[Any]") -> None:
+    def hold(self, task: "asyncio.Task[Any]") -> None:
         """Commands that take turns wait for this one from now on."""
         self.turn = task
         task.add_done_callback(self._turn_over)

@@ -23,6 +23,7 @@ from ludolf.protocol.server import (
     ClientLeft,
     ClientRole,
     SessionActivity,
+    SessionClosed,
     SessionMoved,
     SessionSummary,
 )
@@ -41,6 +42,8 @@ from ludolf.session.entries import entry_json
 from ludolf.session.views import is_interrupted, path_after, path_tail
 
 MAX_ENTRIES = 1000
+# Kinds of requests that wait for an answer of the user.
+_ANSWERED = ("select", "confirm", "input", "editor")
 # A session that is closed waits so long for a command that others wait for.
 _TURN_SECONDS = 2.5
 # And so long for those that were stopped; processes may take a moment to end.
@@ -90,6 +93,7 @@ class Slot(Sink):
         # What the start of the session reported; the first client gets it.
         self._first_reports: list[Event | UiRequest] = []
         self._is_starting = True
+        self._asked = asyncio.Event()
         self._started_at = -1
 
     async def start(self, traits: Traits) -> None:
@@ -106,11 +110,26 @@ class Slot(Sink):
         hub.attach(self._underway)
         adopt(engine, traits)
         engine.features.add(_MoveWatch(self._follow))
-        await engine.start("serve", self.ask)
         engine.conversation.answer_clock.stop()
+        await engine.start("serve", self.ask)
         hub.begin()
         self._is_starting = False
-        self._started_at = self.log.last
+        if not self.attachments:
+            self._started_at = self.log.last
+
+    async def ready(self, starting: "asyncio.Task[None]") -> None:
+        """Wait until the session has started, or until its start waits for an answer of the user.
+
+        Raises:
+            ConfigError: an extension does not load.
+        """
+        asked = self.pacing.tasks.start(self._asked.wait())
+        await asyncio.wait((starting, asked), return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if starting.done():
+            starting.result()
+        else:
+            self.pacing.hold(starting)
 
     def warm_up(self, seconds: float) -> None:
         """Prepare what the first prompt needs, after the first replies."""
@@ -140,6 +159,8 @@ class Slot(Sink):
         """Show a request to the users of all clients, now and when they come back."""
         if self._is_starting:
             self._first_reports.append(request)
+            if request.method in _ANSWERED:
+                self._asked.set()
         self._underway.show(request)
         self._add(dumps(request) + b"\n")
         for attachment in self.attachments:
@@ -382,6 +403,7 @@ class Slot(Sink):
         seat.attachments.pop(self.id, None)
         connection = seat.connection
         if connection is not None:
+            attachment.send_event(SessionClosed())
             connection.forget(attachment)
         self.detach(attachment)
         if connection is not None and seat.bare:

@@ -171,7 +171,7 @@ class LoadedSessions:
             engine = await _built(options, path)
             try:
                 slot = self._slot_of(engine, path)
-                await slot.start(make_dialect(dialect).traits)
+                await self._ready(slot, dialect)
             except BaseException:
                 await engine.close()
                 raise
@@ -185,6 +185,14 @@ class LoadedSessions:
         engine.on_shutdown = lambda: self._shut(slot)
         slot.warm_up(WARM_UP_SECONDS)
         return slot
+
+    async def _ready(self, slot: Slot, dialect: str) -> None:
+        starting = slot.pacing.tasks.start(slot.start(make_dialect(dialect).traits))
+        try:
+            await slot.ready(starting)
+        except BaseException:
+            starting.cancel()
+            raise
 
     def _slot_of(self, engine: Engine, path: Path | None) -> Slot:
         """Raises:

@@ -15,6 +15,7 @@ from ludolf.protocol.server import (
     ClientLeft,
     Resync,
     ServerClosing,
+    SessionClosed,
     SessionMoved,
     SessionSummaries,
     Underway,
@@ -73,6 +74,7 @@ PRIVATE_FRAMES: tuple[type[Any], ...] = (
     *FOR_ONE_CLIENT,
     ClientJoined,
     ClientLeft,
+    SessionClosed,
     SessionMoved,
     SessionResync,
 )
