@@ -58,7 +58,8 @@ def width(row: str) -> int:
         row = _STYLE.sub("", row)
     if row.isascii():
         return len(row)
-    return sum(map(cluster_width, clusters(row)))
+    cells = _library()[0](row)
+    return cells if cells >= 0 else sum(map(cluster_width, clusters(row)))
 
 
 def reflowed(row: str, columns: int) -> int:
