@@ -143,8 +143,7 @@ class _Blocks:
         while self._at < len(self._lines):
             line = self._lines[self._at]
             self._at += 1
-            inner = line.strip()
-            if inner.startswith(mark) and not inner.strip(mark[0]):
+            if _closes(line, mark):
                 break
             taken.append(line[min(indent, len(line) - len(line.lstrip(" "))) :])
         language = opening[2].strip().partition(" ")[0]
@@ -172,16 +171,16 @@ class _Blocks:
     def _table(self, bare: str) -> bool:
         if "|" not in bare or self._at + 1 >= len(self._lines):
             return False
-        below = _cells(self._lines[self._at + 1])
-        head = _cells(bare)
-        if len(head) != len(below) or not all(map(_ALIGN.match, below)):
+        below = self._lines[self._at + 1]
+        if not _heads_table(bare, below):
             return False
         self._at += 2
         rows: list[list[str]] = []
         while self._at < len(self._lines) and "|" in self._lines[self._at]:
             rows.append(_cells(self._lines[self._at]))
             self._at += 1
-        self._out.append(TableBlock(head, [_align(cell) for cell in below], rows))
+        aligns = [_align(cell) for cell in _cells(below)]
+        self._out.append(TableBlock(_cells(bare), aligns, rows))
         return True
 
     def _paragraph(self) -> None:
@@ -252,7 +251,7 @@ class _Blocks:
             line = self._lines[self._at]
             bare = line.lstrip(" ")
             inner = len(line) - len(bare)
-            if bare.strip() and not self._belongs(bare, inner, indent, width, blank):
+            if bare.strip() and not _belongs(bare, inner, indent, width, blank):
                 break
             blank = not bare.strip()
             taken.append(line[min(inner, width) :])
@@ -260,14 +259,6 @@ class _Blocks:
         while len(taken) > 1 and not taken[-1].strip():
             taken.pop()
         return taken, blank
-
-    def _belongs(self, bare: str, inner: int, indent: int, width: int, blank: bool) -> bool:
-        if inner >= width:
-            return True
-        if _marker(bare) is not None:
-            # Two spaces are enough below "1. ", since models and people write that.
-            return inner >= indent + 2
-        return not blank and not _interrupts(bare)
 
     def _parsed_item(self, item: list[str], loose: bool) -> ListItem:
         done = None
@@ -323,6 +314,28 @@ def _interrupts(bare: str) -> bool:
     return not marker[1][0].isdigit() or marker[1][:-1] == "1"
 
 
+def _belongs(bare: str, inner: int, indent: int, width: int, blank: bool) -> bool:
+    """Whether a line belongs to the item above, which may end in a blank line."""
+    if inner >= width:
+        return True
+    if _marker(bare) is not None:
+        # Two spaces are enough below "1. ", since models and people write that.
+        return inner >= indent + 2
+    return not blank and not _interrupts(bare)
+
+
+def _closes(line: str, mark: str) -> bool:
+    """Whether a line closes the fence with this mark."""
+    inner = line.strip()
+    return inner.startswith(mark) and not inner.strip(mark[0])
+
+
+def _heads_table(bare: str, below: str) -> bool:
+    """Whether a line is the head of a table, by the line below it."""
+    marks = _cells(below)
+    return len(_cells(bare)) == len(marks) and all(map(_ALIGN.match, marks))
+
+
 def _has_gap(lines: list[str]) -> bool:
     """Whether a blank line separates blocks of an item; blank lines in a fence do not count."""
     fenced = blank = False
@@ -350,3 +363,107 @@ def _align(cell: str) -> Align:
     if not cell.endswith(":"):
         return ""
     return "center" if cell.startswith(":") else "right"
+
+
+class BlockScanner:
+    """Finds where top-level blocks start, line by line, for a text that is still being written.
+
+    Blocks parsed from the lines between two starts are the blocks of the whole text.
+    """
+
+    def __init__(self) -> None:
+        self.kind: Literal["", "text", "table", "fence", "code", "quote", "list", "done"] = ""
+        self.language = ""
+        self._mark = ""  # of the fence, or of the list
+        self._head = ""  # a line that may be the head of a table
+        self._indent = self._width = 0
+        self._blank = False
+
+    def take(self, line: str) -> bool:
+        """Take the next line, without tabs; return whether it starts a new block."""
+        bare = line.lstrip(" ")
+        indent = len(line) - len(bare)
+        if self._continues(line, bare, indent):
+            return False
+        self._begin(bare, indent)
+        return True
+
+    def fence_text(self, line: str) -> str:
+        """Return a line of the open fence without the indent of the fence."""
+        return line[min(self._indent, len(line) - len(line.lstrip(" "))) :]
+
+    def _begin(self, bare: str, indent: int) -> None:
+        self._indent, self._head, self.kind = indent, "", "text"
+        if not bare.strip():
+            self.kind = ""
+        elif indent >= 4:
+            self.kind = "code"
+        elif fence := _FENCE.match(bare):
+            self.kind, self._mark = "fence", fence[1]
+            self.language = fence[2].strip().partition(" ")[0]
+        elif _HEADING.match(bare.rstrip()) or (bare[0] in "-*_" and _is_rule(bare)):
+            self.kind = "done"
+        elif bare[0] == ">":
+            self.kind = "quote"
+            self._blank = not bare[1:].strip()
+        elif marker := _marker(bare):
+            self.kind, self._mark = "list", marker[1][-1]
+            self._begin_item(marker, indent)
+        elif "|" in bare:
+            self._head = bare
+
+    def _begin_item(self, marker: re.Match[str], indent: int) -> None:
+        self._indent, self._width, self._blank = indent, indent + len(marker[0]), False
+
+    def _continues(self, line: str, bare: str, indent: int) -> bool:
+        match self.kind:
+            case "text":
+                return self._continues_text(line, bare, indent)
+            case "table":
+                return "|" in line
+            case "fence":
+                if _closes(line, self._mark):
+                    self.kind = "done"
+                return True
+            case "code":
+                return not bare.strip() or indent >= 4
+            case "quote":
+                return self._continues_quote(bare)
+            case "list":
+                return self._continues_list(bare, indent)
+            case _:
+                return False
+
+    def _continues_text(self, line: str, bare: str, indent: int) -> bool:
+        head, self._head = self._head, ""
+        if not bare.strip():
+            return False
+        if head and _heads_table(head, line):
+            self.kind = "table"
+        elif bare[0] in _ENDINGS and indent < 4:
+            if _SETEXT.match(bare):
+                self.kind = "done"
+            else:
+                return not _interrupts(bare)
+        return True
+
+    def _continues_quote(self, bare: str) -> bool:
+        if bare.startswith(">"):
+            self._blank = not bare[1:].strip()
+            return True
+        return bool(bare.strip()) and not self._blank and not _interrupts(bare)
+
+    def _continues_list(self, bare: str, indent: int) -> bool:
+        is_blank = not bare.strip()
+        if is_blank or _belongs(bare, indent, self._indent, self._width, self._blank):
+            self._blank = is_blank
+            return True
+        marker = _marker(bare)
+        if marker is None:
+            return False
+        if marker[1][-1] == self._mark and not _is_rule(bare):
+            self._begin_item(marker, indent)
+        else:
+            # Another list or a rule; whether it follows decides about gaps in the list before.
+            self._begin(bare, indent)
+        return True
