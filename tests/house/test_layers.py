@@ -28,8 +28,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "serve": (*_TO_ENGINE, "rpc"),
     "acp": (*_TO_ENGINE, "rpc"),
     "client": (*_LOW, "agent", "session", "config", "protocol", "functions"),
+    "tui": (*_LOW, "session", "config", "protocol", "page", "client"),
     "sdk": _TO_ENGINE,
-    "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client"),
+    "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client", "tui"),
     "__main__": ("cli",),
 }
 
