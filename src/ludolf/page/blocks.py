@@ -177,10 +177,10 @@ class _Blocks:
         self._at += 2
         rows: list[list[str]] = []
         while self._at < len(self._lines) and "|" in self._lines[self._at]:
-            rows.append(_cells(self._lines[self._at]))
+            rows.append(table_cells(self._lines[self._at]))
             self._at += 1
-        aligns = [_align(cell) for cell in _cells(below)]
-        self._out.append(TableBlock(_cells(bare), aligns, rows))
+        aligns = [_align(cell) for cell in table_cells(below)]
+        self._out.append(TableBlock(table_cells(bare), aligns, rows))
         return True
 
     def _paragraph(self) -> None:
@@ -332,8 +332,8 @@ def _closes(line: str, mark: str) -> bool:
 
 def _heads_table(bare: str, below: str) -> bool:
     """Whether a line is the head of a table, by the line below it."""
-    marks = _cells(below)
-    return len(_cells(bare)) == len(marks) and all(map(_ALIGN.match, marks))
+    marks = table_cells(below)
+    return len(table_cells(bare)) == len(marks) and all(map(_ALIGN.match, marks))
 
 
 def _has_gap(lines: list[str]) -> bool:
@@ -349,7 +349,7 @@ def _has_gap(lines: list[str]) -> bool:
     return False
 
 
-def _cells(line: str) -> list[str]:
+def table_cells(line: str) -> list[str]:
     """Return the cells of a table row; a bar after a backslash does not separate cells."""
     row = line.strip().removeprefix("|")
     if row.endswith("|") and not row.endswith("\\|"):
