@@ -111,10 +111,10 @@ class EntryRows:
         skill = skill_parts(text)
         if skill is not None:
             text = f"[skill {skill[0]}]\n{skill[2].strip()}".rstrip()
-        name = f"{bold(_one_row(sender[:80]))}: " if sender else ""
-        inside = markdown_rows(text, max(1, self.cells - 2), self.theme, breaks=True) or [""]
-        if name:
-            inside = [name.rstrip(), *inside]
+        room = max(1, self.cells - 2)
+        inside = markdown_rows(text, room, self.theme, breaks=True) or [""]
+        if sender:
+            inside.insert(0, cut(f"{bold(_one_row(sender[:80]))}:", room))
         sign = self.theme.paint("accent", "❯")
         rows = [f"{sign} {inside[0]}", *(f"  {row}" if row else "" for row in inside[1:])]
         return self._spaced(rows + self._images(content), "prompt")
