@@ -131,6 +131,17 @@ def test_thinking_is_shown_whole_on_request() -> None:
     assert texts(entries.thinking("a\n\nb")) == ["┊ a", "┊", "┊ b"]
 
 
+def test_an_entry_with_half_characters_or_too_many_levels_is_still_a_row() -> None:
+    entries = EntryRows(PLAIN, 60)
+    assert texts(entries.rows(_message("user", "a\ud800b"))) == ["❯ a\ufffdb"]
+    deep: dict[str, Any] = {}
+    for _ in range(5_000):
+        deep = {"a": deep}
+    assert texts(entries.rows(_entry("custom", data=deep))) == [
+        *("", "· An entry is nested too deeply to be shown"),
+    ]
+
+
 def test_a_notice_is_one_row() -> None:
     rows = EntryRows(PLAIN, 20).rows(_entry("session_info", name="long name\n" * 90))
     assert texts(rows) == ["· Session name: lon…"]
