@@ -1,6 +1,6 @@
 """The order laws of everything a host is told, checked over a log of both directions.
 
-settled-run = run { post run } agent_settled
+settled-run = run { post run } [ structured_output ] agent_settled
 run         = agent_start turn { between turn } [ limit_reached ] agent_end
 turn        = turn_start { message_start message_end } answer [ auto_retry_end ] [ tools ] turn_end
 answer      = message_start(assistant) { message_update } message_end(assistant)
@@ -151,6 +151,10 @@ class Laws:
         assert not self._automatic, "settled while compacting"
         self.phase = "idle"
         self.settled += 1
+
+    def _structured_output(self, record: Record) -> None:
+        assert self.phase == "post", f"structured_output in phase {self.phase}"
+        assert ("value" in record) != ("error" in record), "a value and an error, or neither"
 
     def _limit_reached(self, record: Record) -> None:
         assert self.phase == "between", f"limit_reached in phase {self.phase}"

@@ -507,3 +507,19 @@ async def test_frames_of_one_message_are_known_by_its_id(lab: Lab) -> None:
     assert len(set(ids)) == 2  # the question and the answer
     assert None not in ids
     assert ids == sorted(ids, key=ids.index)
+
+
+# ---------------------------------------------------------------- structured output
+
+
+async def test_a_prompt_with_a_schema_returns_a_value_or_fails(lab: Lab) -> None:
+    schema = {"type": "array", "items": {"type": "integer"}}
+    lab.server.add(answer(call("final_answer", {"value": [1, 2]})))
+    lab.server.add(*(answer("None.") for _ in range(3)))
+    async with typed(lab) as client:
+        first = await client.prompt_and_wait("Count", output_schema=schema)
+        assert first.structured == [1, 2]
+        with pytest.raises(PromptFailed, match="did not call final_answer"):
+            await client.prompt_and_wait("Count", output_schema=schema)
+        with pytest.raises(Refused, match="The output schema cannot be used"):
+            await client.prompt_and_wait("Count", output_schema={"type": "city"})

@@ -28,6 +28,14 @@ def remote(path: Path, **options: object) -> RemoteClient:
     return RemoteClient(f"unix:{path}", **given)  # type: ignore[arg-type]
 
 
+async def test_a_prompt_with_a_schema_returns_a_value(lab: Lab, tmp_path: Path) -> None:
+    lab.server.add(answer(call("final_answer", {"value": [1, 2]})))
+    async with serving(lab, tmp_path / "s"), remote(tmp_path / "s") as client:
+        session = await client.open(cwd=lab.work)
+        found = await session.prompt_and_wait("Count", output_schema={"type": "array"})
+        assert found.structured == [1, 2]
+
+
 async def test_a_session_is_opened_prompted_listed_and_left(lab: Lab, tmp_path: Path) -> None:
     lab.server.add(answer("Hello there."), answer("Again."))
     async with serving(lab, tmp_path / "s") as server, remote(tmp_path / "s") as client:

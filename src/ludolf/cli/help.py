@@ -39,8 +39,8 @@ At a terminal, the answer is shown as it arrives, with a status line on stderr.
 
 Exit codes of -p and --mode json:
   0    there is an answer
-  1    error: the request failed, the model gave no answer, a limit was
-       reached, or the arguments are invalid
+  1    error: the request failed, the model gave no answer or none that fits
+       --output-schema, a limit was reached, or the arguments are invalid
   2    a command was called with invalid arguments, or there is no task
   130  interrupted with Ctrl-C (143: by SIGTERM, 129: by SIGHUP)
 
@@ -49,6 +49,11 @@ Output
   --mode text|json|rpc|acp        format of stdout; acp serves an editor over
                                   the Agent Client Protocol and asks before
                                   files change (--approval says otherwise)
+  --output-format text|json       with -p: the answer as text (default), or one
+                                  JSON object with answer, usage, cost and
+                                  session
+  --output-schema FILE            with -p: the answer is JSON that fits the JSON
+                                  Schema in FILE
   --rpc-dialect NAME              protocol dialect: pi (default; complete
                                   messages), pi-0.79 (exactly this version),
                                   pi-delta (deltas only), omp, xcsh,

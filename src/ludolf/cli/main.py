@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ludolf import __version__
 from ludolf.base import ConfigError, LudolfError
@@ -22,13 +23,18 @@ NEW_OBJECTS_PER_COLLECTION = 20_000
 def main(words: Sequence[str] | None = None) -> None:
     """Run the `ludolf` command and exit."""
     gc.set_threshold(NEW_OBJECTS_PER_COLLECTION)
+    words = sys.argv[1:] if words is None else words
     try:
         _fill_descriptors()
         _guard_terminal()
-        code = run(sys.argv[1:] if words is None else words)
+        code = run(words)
     except LudolfError as error:
         if sys.stderr is not None:
             sys.stderr.write(f"Error: {error}\n")
+        if sys.stdout is not None and _wants_json(words):
+            from ludolf.cli.run_result import early_failure
+
+            sys.stdout.write(early_failure(error).decode())
         code = USAGE_ERROR
     except KeyboardInterrupt:
         code = 130
@@ -91,6 +97,14 @@ def _run_mode(arguments: Arguments) -> int:
     return _start(arguments)
 
 
+def _wants_json(words: Sequence[str]) -> bool:
+    """Return whether print mode writes JSON, also if the arguments cannot be parsed."""
+    options = words[: words.index("--")] if "--" in words else words
+    if any(word.partition("=")[0] == "--mode" for word in options):
+        return False
+    return "--output-format=json" in options or ("--output-format", "json") in pairwise(options)
+
+
 def _is_subcommand(word: str) -> bool:
     if not word[:1].isalpha():
         return False
@@ -125,6 +139,7 @@ def _version_of(dialect: str) -> str:
 
 
 def _start(arguments: Arguments) -> int:
+    _check_output(arguments)
     if arguments.mode == "acp":
         return _serve_editor(arguments)
     address = _server_address(arguments)
@@ -153,6 +168,19 @@ def _start(arguments: Arguments) -> int:
 
     sys.stderr.write(NO_TERMINAL)
     return NO_TERMINAL_MODE
+
+
+def _check_output(arguments: Arguments) -> None:
+    """Raises:
+    ConfigError: an option of print mode does not fit the mode.
+    """
+    if arguments.output_format != "text" and arguments.mode not in (None, "text"):
+        raise ConfigError(f"--output-format needs print mode (-p), not --mode {arguments.mode}.")
+    if arguments.output_schema is not None and arguments.mode in ("rpc", "acp"):
+        raise ConfigError(
+            f"--output-schema needs print mode (-p), not --mode {arguments.mode}. Hosts send "
+            "outputSchema with a prompt."
+        )
 
 
 def _server_address(arguments: Arguments) -> str | None:

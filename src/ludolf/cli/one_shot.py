@@ -10,11 +10,13 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from ludolf.ai.messages import AssistantMessage, Image, Part, Text
 from ludolf.base import CommandError, ConfigError, dumps
 from ludolf.cli.progress import AnswerSink, ProgressLine, ProgressSink, is_watched
+from ludolf.cli.run_result import RunRecord, read_answer_tool
 from ludolf.config.settings.arguments import Arguments
-from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
@@ -27,6 +29,8 @@ from ludolf.rpc.stdio import Stdio
 
 NO_ANSWER = "The model gave no answer: its last message has no text."
 CUT_OFF = "Warning: the answer reached the limit of output tokens and was cut off."
+NO_RUN = "There is no structured answer: an extension handled the prompt, and no run started."
+INTERRUPTED = "Interrupted before the answer was complete."
 WAITING = (
     "Reading the prompt from stdin until it ends. To leave stdin out, start the program with "
     "</dev/null."
@@ -42,7 +46,7 @@ def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
         ConfigError: the prompt is missing in print mode, a file is missing, or a question before
             tool calls was asked for and no user can answer it.
     """
-    prompts = gather_prompts(arguments)
+    prompts = _with_schema(gather_prompts(arguments), arguments)
     if not prompts and dialect is None:
         raise ConfigError('No prompt. Pass one, for example: ludolf -p "list the files here"')
     if dialect is None and arguments.approval is not None:
@@ -52,13 +56,21 @@ def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
     return asyncio.run(_main(arguments, prompts, dialect))
 
 
-async def _main(options: Options, prompts: Sequence[PromptInput], dialect: str | None) -> int:
+def _with_schema(prompts: list[PromptInput], arguments: Arguments) -> list[PromptInput]:
+    """Let the last prompt, whose answer is printed, return a value that fits the schema."""
+    if arguments.output_schema is None or not prompts:
+        return prompts
+    tool = read_answer_tool(arguments.cwd, arguments.output_schema)
+    return [*prompts[:-1], structs.replace(prompts[-1], answer_tool=tool)]
+
+
+async def _main(options: Arguments, prompts: Sequence[PromptInput], dialect: str | None) -> int:
     stop = Stop()
     with ProgressLine(dialect is None or not sys.stdout.isatty()) as progress:
         progress.show(lambda: "Loading")
         engine = build(options, progress.say)
         progress.hide()
-        run = OneShot(engine, prompts, dialect, progress)
+        run = OneShot(engine, prompts, dialect, progress, as_json=options.output_format == "json")
         return await run.answer(stop)
 
 
@@ -82,6 +94,8 @@ class OneShot:
         prompts: Sequence[PromptInput],
         dialect: str | None,
         progress: ProgressLine,
+        *,
+        as_json: bool = False,
     ) -> None:
         self._engine = engine
         self._prompts = prompts
@@ -89,7 +103,11 @@ class OneShot:
         self._failures = CommandFailures()
         self._progress = progress
         # At a terminal answers are written as they arrive, else the last one at the end.
-        self._streams = dialect is None and sys.stdout.isatty()
+        self._as_json = as_json
+        self._is_structured = any(prompt.answer_tool for prompt in prompts)
+        is_text = dialect is None and not as_json and not self._is_structured
+        self._streams = is_text and sys.stdout.isatty()
+        self._record = RunRecord()
 
     async def answer(self, stop: Stop) -> int:
         """Run the prompts and return the exit code."""
@@ -109,8 +127,7 @@ class OneShot:
             self._offer_approval()
             code = await stop.race(self._converse())
             self._progress.hide()
-            if code is None:
-                code = self._result(stdio)
+            code = self._finish(stdio, code)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(5):
                     await engine.close()
@@ -120,6 +137,7 @@ class OneShot:
     def _attach(self, stdio: Stdio, screen: int, on_broken: Callable[[], None]) -> None:
         hub = self._engine.conversation.hub
         hub.attach(self._failures)
+        hub.attach(self._record)
         if self._dialect is not None:
             hub.attach(ProgressSink(self._progress))
             stdio.send(dumps(self._engine.session.header) + b"\n")
@@ -173,40 +191,53 @@ class OneShot:
             hint += " Commands of an untrusted project are not loaded (see --approve)."
         raise CommandError(f"Unknown command: {call[0]}.{hint}")
 
-    def _result(self, stdio: Stdio) -> int:
-        """Return the exit code; in print mode also print the last answer or the error."""
-        text = self._failure()
-        if self._dialect is not None:
-            return int(text is not None or self._failures.any)
-        if text is not None:
-            sys.stderr.write(text + "\n")
-            return 1
-        last = self._last_answer()
-        if last is None:
-            return int(self._failures.any)
-        if last.stop_reason == "length":
+    def _finish(self, stdio: Stdio, code: int | None) -> int:
+        """Print the result, and return the exit code; `code` is that of a run that was stopped."""
+        text = self._failure() if code is None else INTERRUPTED
+        if self._as_json:
+            stdio.send(dumps(self._record.result(self._engine, text)) + b"\n")
+        if code is not None:
+            return code
+        if self._dialect is None:
+            self._print(stdio, text)
+        return int(text is not None or self._failures.any)
+
+    def _print(self, stdio: Stdio, failure: str | None) -> None:
+        """Write the last answer, or why there is none, unless it has been written already."""
+        last, output = self._last_answer(), self._record.output
+        if failure is not None:
+            sys.stderr.write(failure + "\n")
+            return
+        if last is not None and last.stop_reason == "length":
             sys.stderr.write(CUT_OFF + "\n")
-        if not self._streams:
+        if self._as_json or self._streams:
+            return
+        if output is not None:
+            stdio.send(dumps(output.value) + b"\n")
+        elif last is not None:
             for block in last.content:
                 if isinstance(block, Text):
                     stdio.send(block.text.encode("utf-8", "replace") + b"\n")
-        return int(self._failures.any)
 
     def _failure(self) -> str | None:
         """Return why there is not an answer; None if there is one, or none was asked for."""
+        output = self._record.output
+        if output is not None and output.error is None:
+            return None
         reached = self._engine.conversation.meter.reached
         if reached is not None:
             return f"Stopped: the limit of {reached.maximum:g} for {reached.limit} was reached."
         last = self._last_answer()
-        if last is None:
-            return None
-        if last.failed:
+        if last is not None and last.failed:
             from ludolf.ai.failure_text import failure_text
 
             return failure_text(last, option="--model")
-        if not any(isinstance(block, Text) and block.text.strip() for block in last.content):
-            return NO_ANSWER
-        return None
+        if self._is_structured:
+            return output.error if output is not None else NO_RUN
+        if last is None:
+            return None
+        has_text = any(isinstance(block, Text) and block.text.strip() for block in last.content)
+        return None if has_text else NO_ANSWER
 
     def _last_answer(self) -> AssistantMessage | None:
         messages = self._engine.session.context.messages()

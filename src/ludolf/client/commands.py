@@ -52,14 +52,16 @@ class PromptCommands:
         images: Sequence[Image] | None = None,
         attachments: Sequence[Attachment] | None = None,
         streaming_behavior: Literal["steer", "followUp"] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
     ) -> Disposition | None:
         """Send a prompt; returns when it is accepted, not when the run ends.
 
         Returns None if the program does not report a disposition. `streaming_behavior` chooses
-        the queue if the agent runs.
+        the queue if the agent runs. `output_schema` is a JSON Schema: the event
+        `StructuredOutput` has a value that fits it.
 
         Raises:
-            Refused: the agent runs, or no model or no key is available.
+            Refused: the agent runs, no model or no key is available, or the schema is unusable.
         """
         return answer
 
@@ -72,6 +74,7 @@ class PromptCommands:
         images: Sequence[Image] | None = None,
         attachments: Sequence[Attachment] | None = None,
         streaming_behavior: Literal["steer", "followUp"] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
     ) -> Disposition | None:
         """Abort the run and send a prompt in one step; raises as `prompt` does."""
         return answer

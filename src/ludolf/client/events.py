@@ -77,6 +77,7 @@ TypedEvent = (
     | around.Warned
     | around.ContextFilesUsed
     | around.McpServerChanged
+    | around.StructuredOutput
     | host.HostToolCall
     | host.HostToolCancel
     | host.TodoReminder

@@ -6,7 +6,7 @@ with sync.Client() as client:
     print(client.prompt_and_wait("What is in this folder?").text)
 """
 
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar, Unpack
 
 from ludolf.ai.messages import Image
@@ -75,21 +75,38 @@ class Client(
     # ------------------------------------------------------------ prompts to their end
 
     def prompt_and_wait(
-        self, text: str, *, images: Sequence[Image] = (), timeout: float | None = None
+        self,
+        text: str,
+        *,
+        images: Sequence[Image] = (),
+        output_schema: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
     ) -> Answer:
         """Ask, and wait until the agent has come to rest.
 
+        With `output_schema`, a JSON Schema, `structured` of the answer is a value that fits it.
+
         Raises:
-            PromptFailed: the model could not answer.
+            PromptFailed: the model could not answer, or not as the schema says.
             Refused: the prompt was not accepted.
             NoAnswer: it took longer than `timeout` seconds.
             ProgramEnded: the program died.
         """
-        return self._wait(self._client.prompt_and_wait(text, images=images, timeout=timeout))
+        return self._wait(
+            self._client.prompt_and_wait(
+                text, images=images, output_schema=output_schema, timeout=timeout
+            )
+        )
 
-    def stream(self, text: str, *, images: Sequence[Image] = ()) -> Iterator[TypedEvent]:
+    def stream(
+        self,
+        text: str,
+        *,
+        images: Sequence[Image] = (),
+        output_schema: Mapping[str, Any] | None = None,
+    ) -> Iterator[TypedEvent]:
         """Send a prompt and yield events; leaving the loop early aborts the run."""
-        return self._pull(self._client.stream(text, images=images))
+        return self._pull(self._client.stream(text, images=images, output_schema=output_schema))
 
     def stream_text(self, text: str, *, images: Sequence[Image] = ()) -> Iterator[str]:
         """Ask, and yield the text of the answer as it comes."""

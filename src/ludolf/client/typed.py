@@ -1,6 +1,6 @@
 """Typed commands, prompts and events, on top of the records of an exchange."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar, get_args
 
@@ -54,29 +54,41 @@ class TypedExchange(
     # ------------------------------------------------------------ prompts to their end
 
     async def prompt_and_wait(
-        self, text: str, *, images: Sequence[Image] = (), timeout: float | None = None
+        self,
+        text: str,
+        *,
+        images: Sequence[Image] = (),
+        output_schema: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
     ) -> Answer:
         """Send a prompt and wait until the agent is idle. A cancelled wait aborts the run.
 
+        With `output_schema`, a JSON Schema, `structured` of the answer is a value that fits it.
+
         Raises:
-            PromptFailed: the model could not answer.
+            PromptFailed: the model could not answer, or not as the schema says.
             Refused: the prompt was not accepted.
             NoAnswer: it took longer than `timeout` seconds.
             ProgramEnded: the program died.
         """
-        stream = self.stream(text, images=images)
-        told = PromptMessages()
+        stream = self.stream(text, images=images, output_schema=output_schema)
+        told = PromptMessages(is_structured=output_schema is not None)
         async with self._limit(timeout, "end of the prompt"), aclosing(stream) as events:
             async for event in events:
                 told.add(event)
         return told.answer()
 
     async def stream(
-        self, text: str, *, images: Sequence[Image] = ()
+        self,
+        text: str,
+        *,
+        images: Sequence[Image] = (),
+        output_schema: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[TypedEvent, None]:
         """Send a prompt and yield events until the agent is idle.
 
-        A loop that is left early aborts the run. Earlier unread events are dropped.
+        A loop that is left early aborts the run. Earlier unread events are dropped. With
+        `output_schema`, one of the events is a `StructuredOutput`.
 
         Raises:
             Refused: the prompt was not accepted.
@@ -88,7 +100,9 @@ class TypedExchange(
             await self._given_up.drain()
         self._given_up = run = PromptRun(self)
         try:
-            await run.begin({"message": text, **({"images": list(images)} if images else {})})
+            pictures = {"images": list(images)} if images else {}
+            schema = {} if output_schema is None else {"outputSchema": output_schema}
+            await run.begin({"message": text, **pictures, **schema})
             while (record := await run.next()) is not None:
                 yield self._reader.read(record)
         finally:

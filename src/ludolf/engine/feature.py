@@ -32,6 +32,7 @@ from ludolf.protocol.results import BashResult
 from ludolf.session.entries import BranchSummaryBody, CompactionBody, Entry
 
 if TYPE_CHECKING:
+    from ludolf.functions.final_answer import AnswerTool
     from ludolf.protocol.commands import UiAnswer
     from ludolf.protocol.ui import UiRequest
     from ludolf.session.compaction import Preparation
@@ -66,7 +67,10 @@ class Vetoed(LudolfError):
 
 
 class PromptInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A user's input before it becomes a message; `attachments` are kept as they came."""
+    """A user's input before it becomes a message; `attachments` are kept as they came.
+
+    With an `answer_tool`, the input starts a run that ends with a value for this tool.
+    """
 
     text: str
     extra: tuple[Part, ...] = ()
@@ -74,6 +78,7 @@ class PromptInput(msgspec.Struct, frozen=True, kw_only=True):
     when_busy: WhenBusy | None = None
     source: PromptSource = "rpc"
     expand: bool = True
+    answer_tool: "AnswerTool[Any] | None" = None
 
 
 class TreeMove(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """The answer to a prompt, the same for the SDK and for the client."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from ludolf.ai.messages import NO_USAGE, AssistantMessage, Message, StopReason, Usage, text_of
 from ludolf.ai.usage import add_usage
@@ -12,6 +13,7 @@ class Answer(Value, kw_only=True):
     """The answer to a prompt: all new messages, and the sum of their usage.
 
     `limit` is the limit that ended the run before the model was done; None if it was done.
+    `structured` is the value of a prompt with an output schema.
     """
 
     text: str
@@ -20,6 +22,7 @@ class Answer(Value, kw_only=True):
     stop_reason: StopReason | None
     error: str | None = None
     limit: LimitReached | None = None
+    structured: Any = None
 
     @property
     def aborted(self) -> bool:

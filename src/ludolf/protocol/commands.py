@@ -37,6 +37,7 @@ class Prompt(Value):
     images: list[Any] | None = None
     attachments: list[Any] | None = None
     streaming_behavior: Literal["steer", "followUp"] | None = None
+    output_schema: Any = None
 
 
 class QueueMessage(Value):

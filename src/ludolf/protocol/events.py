@@ -123,6 +123,16 @@ class McpServerChanged(Value, tag_field="type", tag="mcp_server"):
     server: McpServerStatus
 
 
+class StructuredOutput(Value, tag_field="type", tag="structured_output"):
+    """The answer to a prompt with `outputSchema`: a value that fits it, or why there is none.
+
+    Comes once, after the last AgentEnd of the prompt and before its AgentSettled.
+    """
+
+    value: Any = UNSET
+    error: str | None = None
+
+
 LifecycleEvent = (
     AgentSettled
     | AutoRetryStart
@@ -141,6 +151,7 @@ LifecycleEvent = (
     | Warned
     | ContextFilesUsed
     | McpServerChanged
+    | StructuredOutput
 )
 Event = AgentEvent | LifecycleEvent | HostEvent | SubagentNews
 # Events that other families than pi do not have.
@@ -152,6 +163,7 @@ ONLY_PI: tuple[type[Value], ...] = (
     EntryStored,
     ShellOutput,
     McpServerChanged,
+    StructuredOutput,
 )
 _SPOKEN: tuple[type[msgspec.Struct], ...] = (
     *get_args(AgentEvent),

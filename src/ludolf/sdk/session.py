@@ -19,6 +19,7 @@ from ludolf.engine.bundles import Bundles
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.engine.models import Models, ensure_builtin
+from ludolf.functions.final_answer import ASK, REMIND
 from ludolf.functions.isolation import Failed, call
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.events import CompactionResult
@@ -28,7 +29,7 @@ from ludolf.sdk.backend import SpeakerBackend, check_speaker, make_known
 from ludolf.sdk.history import SessionHistory
 from ludolf.sdk.options import SessionOptions, check_level, start_options, wrong_limit
 from ludolf.sdk.run import Run
-from ludolf.sdk.structured import ASK, REMIND, SOURCE, AnswerTool, NotAnswered
+from ludolf.sdk.structured import SOURCE, NotAnswered, tool_for
 from ludolf.sdk.tools import read_tools
 from ludolf.session.stats import SessionStats
 from ludolf.session.store import is_shared
@@ -170,10 +171,10 @@ class AgentSession(SessionHistory):
             PromptFailed: the model could not answer.
             NoSchema: the type has no JSON Schema.
         """
-        toolset, tool = self.engine.toolset, AnswerTool(returns)
+        toolset, tool = self.engine.toolset, tool_for(returns)
         toolset.provide(SOURCE, [tool])
         try:
-            answer = await self.prompt(text + ASK, images=images)
+            answer = await self.prompt(f"{text}\n\n{ASK}", images=images)
             if not tool.given:
                 tool.take_text(answer.text)
             if not tool.given and not answer.aborted:

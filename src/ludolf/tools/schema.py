@@ -207,7 +207,7 @@ def check_arguments(name: str, schema: Mapping[str, Any], args: Any) -> dict[str
     Raises:
         ToolFailure: the arguments do not match the schema; the text names the errors.
     """
-    validator = _validator(name, schema)
+    validator = schema_validator(name, schema)
     try:
         mended = coerce(without_nulls(args, schema, schema), schema, schema)
         errors = list(validator.iter_errors(mended))
@@ -218,7 +218,12 @@ def check_arguments(name: str, schema: Mapping[str, Any], args: Any) -> dict[str
     return mended
 
 
-def _validator(name: str, schema: Mapping[str, Any]) -> "Validator":
+def schema_validator(name: str, schema: Mapping[str, Any]) -> "Validator":
+    """Return the validator of a tool's schema; it is kept for the next call.
+
+    Raises:
+        ToolFailure: the schema cannot be used; the text says why.
+    """
     cached = _validators.get(id(schema))
     if cached:
         return cached[1]
@@ -235,6 +240,18 @@ def _validator(name: str, schema: Mapping[str, Any]) -> "Validator":
     # The cache keeps the schema alive, so that its id cannot be reused.
     _validators[id(schema)] = (schema, validator)
     return validator
+
+
+def check_value(validator: "Validator", value: Any) -> Any:
+    """Return a value that fits a schema as it is.
+
+    Raises:
+        ValueError: it does not fit, or is nested too deeply; the text names the errors.
+    """
+    reasons = _reasons(validator.iter_errors(value))
+    if reasons:
+        raise ValueError("; ".join(reasons))
+    return value
 
 
 def _failure(name: str, reasons: Iterable[str], args: Any) -> str:

@@ -23,6 +23,8 @@ class Arguments(Options, kw_only=True):
     version: bool = False
     list_models: str | None = None
     export: str | None = None
+    output_format: Literal["text", "json"] = "text"
+    output_schema: str | None = None
     offline: bool = False
     rpc_dialect: str | None = None
     # RPC mode with a session of a server
@@ -156,6 +158,16 @@ def _mode(arguments: Arguments, value: str) -> None:
     arguments.mode = value  # type: ignore[assignment]  # checked above
 
 
+def _output_format(arguments: Arguments, value: str) -> None:
+    if value == "stream-json":
+        raise ConfigError(
+            'Invalid output format "stream-json". --mode json prints every event as it happens.'
+        )
+    if value not in ("text", "json"):
+        raise ConfigError(f'Invalid output format "{value}". Valid values: text, json')
+    arguments.output_format = value  # type: ignore[assignment]  # checked above
+
+
 def _on_eof(arguments: Arguments, value: str) -> None:
     if value not in ("detach", "abort"):
         raise ConfigError(f'Invalid value "{value}" of --on-eof. Valid values: detach, abort')
@@ -220,6 +232,8 @@ VALUES: dict[str, Setter] = {
     "--sandbox": _text("sandbox"),
     "--sandbox-network": _text("sandbox_network"),
     "--export": _text("export"),
+    "--output-format": _output_format,
+    "--output-schema": _text("output_schema"),
     "--rpc-dialect": _text("rpc_dialect"),
     "--connect": _text("connect"),
     "--on-eof": _on_eof,

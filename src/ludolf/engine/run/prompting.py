@@ -11,7 +11,7 @@ from ludolf.ai.messages import CustomMessage, Image, Part, Text, UserMessage
 from ludolf.base import CommandError, now_ms
 from ludolf.config.models.selection import missing_key
 from ludolf.engine.bundles import Component
-from ludolf.engine.feature import PromptInput, WhenBusy
+from ludolf.engine.feature import PromptInput
 from ludolf.engine.run.runner import PromptRunner
 from ludolf.protocol.commands import Disposition
 
@@ -19,6 +19,10 @@ T = TypeVar("T")
 BUSY = (
     "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') "
     "to queue the message."
+)
+BUSY_SCHEMA = (
+    "Agent is already processing. A prompt with an output schema cannot be queued: send it again "
+    "when the agent is idle."
 )
 COMPACTING = (
     "Cannot submit a prompt while compaction is in progress. "
@@ -69,17 +73,17 @@ class Prompting(Component):
         changed = await self._changed(prompt)
         if changed is None:
             return "handled"
-        self._check(changed.when_busy)
+        self._check(changed)
         message = await self._message(changed)
-        self._check(changed.when_busy)
+        self._check(changed)
         if not self._runner.running and self._compactor.is_due():
             await self._compactor.before_prompt()
         added: tuple[CustomMessage, ...] = ()
         preparing = self.features.hooks["prepares_runs"]
         if not self._runner.running and any(feature.prepares_runs() for feature in preparing):
             added = await self._stoppable(self.features.before_run(message))
-        self._check(changed.when_busy)
-        return self._accept(message, added, changed.when_busy)
+        self._check(changed)
+        return self._accept(message, added, changed)
 
     async def queue(self, kind: QueueKind, prompt: PromptInput) -> Disposition:
         """Queue a message, whether or not the agent is running.
@@ -112,9 +116,11 @@ class Prompting(Component):
             return prompt
         return await self._stoppable(self.features.before_input(prompt))
 
-    def _check(self, when_busy: WhenBusy | None) -> None:
+    def _check(self, prompt: PromptInput) -> None:
         if self._runner.running:
-            if when_busy is None:
+            if prompt.answer_tool is not None:
+                raise CommandError(BUSY_SCHEMA, code="busy")
+            if prompt.when_busy is None:
                 raise CommandError(BUSY, code="busy")
             return
         if self._compactor.manual_running:
@@ -129,10 +135,17 @@ class Prompting(Component):
             raise CommandError(text, code="no_key")
 
     def _accept(
-        self, message: UserMessage, added: Sequence[CustomMessage], when_busy: WhenBusy | None
+        self, message: UserMessage, added: Sequence[CustomMessage], prompt: PromptInput
     ) -> Disposition:
         if self._runner.running:
-            return self._enqueue("steering" if when_busy == "steer" else "follow_up", message)
+            kind: QueueKind = "steering" if prompt.when_busy == "steer" else "follow_up"
+            return self._enqueue(kind, message)
+        if prompt.answer_tool is not None:
+            from ludolf.engine.features.structured_answers import structured_answers
+
+            answers = structured_answers(self.bundles)
+            answers.check_name()
+            added = (*added, answers.begin(prompt.answer_tool))
         queue = self.conversation.queue
         held, queue.next_prompt = queue.next_prompt, []
         self._runner.start((message, *held, *added))

@@ -36,7 +36,7 @@ from ludolf.protocol.subagent_events import AgentWaiting
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
-# Events that pi 0.79 does not have and that no command asks for.
+# Events that pi 0.79 does not have and that none of its commands asks for.
 UNSPOKEN: tuple[type, ...] = (
     around.AgentSettled,
     around.SummaryRetryScheduled,
@@ -48,6 +48,7 @@ UNSPOKEN: tuple[type, ...] = (
     around.Warned,
     around.ContextFilesUsed,
     around.McpServerChanged,
+    around.StructuredOutput,
     host.TodoReminder,
     host.TodoAutoClear,
     host.StreamRuleHit,

@@ -110,9 +110,11 @@ class PhaseInput(Value, kw_only=True):
 Fields = dict[str, Any]
 _IMAGES: Fields = {"images": (list[ImageInput] | None, None)}
 _PROMPT: Fields = {
-    "__doc__": "`streamingBehavior` is required while the agent runs.",
+    "__doc__": "`streamingBehavior` is required while the agent runs. `outputSchema` is a JSON "
+    "Schema: the answer is a value that fits it, in `structured_output`.",
     **_IMAGES,
     "attachments": (list[Attachment] | None, None),
+    "output_schema": (dict[str, Any] | None, None),
 }
 # Types of fields that the server takes as any JSON, with their default if they have one.
 _STRICTER: dict[str, Fields] = {

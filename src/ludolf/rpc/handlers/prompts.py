@@ -1,6 +1,7 @@
 """Commands that hand messages to the agent: prompts, the queue, aborts, limits of a prompt."""
 
 import asyncio
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -11,6 +12,9 @@ from ludolf.engine.feature import PromptInput
 from ludolf.protocol.commands import Prompt, QueueMessage, SetLimits
 from ludolf.protocol.images import read_attachments, read_images
 from ludolf.rpc.connection import FUNCTIONS, Call, ReplyData, Result, forwards, handles
+
+if TYPE_CHECKING:
+    from ludolf.functions.final_answer import AnswerTool
 
 
 @handles
@@ -26,9 +30,18 @@ async def prompt(call: Call) -> Result:
             extra=extra,
             when_busy=command.streaming_behavior,
             attachments=command.attachments or UNSET,
+            answer_tool=_answer_tool(command.output_schema),
         )
     )
     return ReplyData({"disposition": disposition})
+
+
+def _answer_tool(schema: Any) -> "AnswerTool[Any] | None":
+    if schema is None:
+        return None
+    from ludolf.engine.features.structured_answers import answer_tool_for
+
+    return answer_tool_for(schema)
 
 
 def calls_extension(call: Call) -> bool:
