@@ -89,28 +89,41 @@ class UnixDoor:
         except CommandError as error:
             writer.write(joined(render_reply(refusal(Head("connect"), error))))
             return
-        hearing = self._tasks.start(_hear(connection, reader))
-        try:
-            await self._speak(connection, writer)
-        except OSError:
-            pass  # the client has closed its end
-        finally:
-            connection.lost()
-            hearing.cancel()
+        await serve_stream(connection, reader, writer, self._server.limits.stuck_seconds)
 
-    async def _speak(self, connection: ServedConnection, writer: asyncio.StreamWriter) -> None:
-        seconds = self._server.limits.stuck_seconds
-        while data := await connection.outgoing():
-            writer.write(data)
-            if not writer.transport.get_write_buffer_size():
-                continue  # all of it has been sent
-            try:
-                async with asyncio.timeout(seconds):
-                    await writer.drain()
-            except TimeoutError:
-                connection.end(STUCK)
-                writer.transport.abort()
-                return
+
+async def serve_stream(
+    connection: ServedConnection,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    stuck_seconds: float,
+) -> None:
+    """Move lines between a connection and a socket until one of them ends."""
+    tasks = Tasks()
+    tasks.start(_hear(connection, reader))
+    try:
+        await _speak(connection, writer, stuck_seconds)
+    except OSError:
+        pass  # the client has closed its end
+    finally:
+        connection.lost()
+        await tasks.close()
+
+
+async def _speak(
+    connection: ServedConnection, writer: asyncio.StreamWriter, stuck_seconds: float
+) -> None:
+    while data := await connection.outgoing():
+        writer.write(data)
+        if not writer.transport.get_write_buffer_size():
+            continue  # all of it has been sent
+        try:
+            async with asyncio.timeout(stuck_seconds):
+                await writer.drain()
+        except TimeoutError:
+            connection.end(STUCK)
+            writer.transport.abort()
+            return
 
 
 async def _hear(connection: ServedConnection, reader: asyncio.StreamReader) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,8 +53,7 @@ async def _main(options: ServeOptions) -> int:
             watch.start()
             stdio.send(dumps({"type": "serving", "pid": os.getpid(), **serving}) + b"\n")
             stdio.flush()
-            work = serve_stdio(server, stdio) if options.stdio else server.serve()
-            code = await stop.race(work)
+            code = await stop.race(_work(server, stdio, options))
             await server.close(options.drain_seconds)
             await stdio.drain(LAST_WORDS_SECONDS)
         finally:
@@ -63,6 +62,14 @@ async def _main(options: ServeOptions) -> int:
             await server.tasks.close()
             end_left_behind(warn_on_stderr)
         return code or 0
+
+
+def _work(server: SessionServer, stdio: Stdio, options: ServeOptions) -> Coroutine[Any, Any, None]:
+    if options.private is not None:
+        from ludolf.serve.private import serve_terminal
+
+        return serve_terminal(server, options.private)
+    return serve_stdio(server, stdio) if options.stdio else server.serve()
 
 
 def _report_block(loop: asyncio.AbstractEventLoop, server: SessionServer, text: str) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from ludolf.agent.tool import ToolFailure
 from ludolf.base import Value
 from ludolf.tools.process import ProcessCommand
 from ludolf.tools.ripgrep import each_record, find_command, ripgrep_path, run_ripgrep
