@@ -29,7 +29,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "acp": (*_TO_ENGINE, "rpc"),
     "client": (*_LOW, "agent", "session", "config", "protocol", "functions"),
     "sdk": _TO_ENGINE,
-    "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client"),
+    "tui": (*_LOW, "agent", "session", "config", "protocol", "page", "client"),
+    "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client", "tui"),
     "__main__": ("cli",),
 }
 

@@ -27,9 +27,11 @@ _PEER = struct.Struct("3i")
 class UnixDoor:
     """Listens on a socket. A lock in a file beside it keeps a second server away."""
 
-    def __init__(self, server: SessionServer, path: Path) -> None:
+    def __init__(self, server: SessionServer, path: Path, *, keeps_lock: bool = True) -> None:
         self._server = server
         self.path = path
+        # The file of the lock stays, unless no other server uses this path.
+        self._keeps_lock = keeps_lock
         self._lock = -1
         self._listener: asyncio.Server | None = None
         self._tasks = Tasks()
@@ -68,6 +70,8 @@ class UnixDoor:
         self._listener.close()
         self.path.unlink(missing_ok=True)
         await self._tasks.close()
+        if not self._keeps_lock:
+            Path(f"{self.path}.lock").unlink(missing_ok=True)
         os.close(self._lock)
 
     def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

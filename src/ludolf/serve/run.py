@@ -91,7 +91,8 @@ class _Doors:
         """Open them; returns what the first line of the program says about them."""
         serving: dict[str, Any] = {}
         if self._options.socket is not None:
-            self._unix = UnixDoor(self._server, self._options.socket)
+            is_shared = self._options.private is None
+            self._unix = UnixDoor(self._server, self._options.socket, keeps_lock=is_shared)
             await self._unix.open()
             serving["socket"] = str(self._unix.path)
         if self._options.http is not None:

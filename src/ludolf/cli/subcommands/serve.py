@@ -23,7 +23,8 @@ def run(words: Sequence[str]) -> int:
     options = parse(rest)
     options.cwd = current_folder()
     folder = agent_dir(os.environ)
-    has_socket = arguments.socket is not None or not arguments.stdio
+    is_alone = arguments.stdio or arguments.private is not None
+    has_socket = arguments.socket is not None or not is_alone
     socket = arguments.socket or default_socket(folder, os.environ)
     return run_serve(
         ServeOptions(
