@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ludolf.page.markdown import render_inline, render_markdown, safe_url
+from ludolf.page.inline import safe_url
+from ludolf.page.markdown import render_inline, render_markdown
 from tests.export_page import Reader
 
 LINK = 'rel="noopener noreferrer nofollow" target="_blank"'

@@ -1,8 +1,7 @@
 """Render each entry of a session as an article."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,20 +22,12 @@ from ludolf.ai.messages import (
 )
 from ludolf.base import loads
 from ludolf.page.code import COPY, block, code_box, folded, language_of
+from ludolf.page.diffs import DiffLine, FileChanges, edit_changes, numbered_changes
 from ludolf.page.formatting import spent_line, stamp, tokens
 from ludolf.page.markdown import render_markdown
 from ludolf.page.page_model import Item, Story, usage_of, ways_on
 from ludolf.page.text import attribute, content, data_image, one_line, plain_lines, terminal_lines
 from ludolf.session.views import prompt_title, skill_parts
-
-# "+ 12 text": sign, number, one space, the line. Gaps are written "     ...".
-_NUMBERED = re.compile(r"([-+ ])( *[0-9]{1,9}) (.*)\Z", re.DOTALL)
-
-
-class _Line(msgspec.Struct, gc=False):
-    sign: str
-    number: str
-    text: str
 
 
 class Diff(msgspec.Struct, frozen=True):
@@ -49,99 +40,30 @@ class Diff(msgspec.Struct, frozen=True):
 
 def numbered_diff(text: str) -> Diff:
     """Render the diff in the details of an edit result."""
-    return _diff([_parsed(line) for line in plain_lines(text)])
+    return _diff(numbered_changes(text))
 
 
 def edits_diff(args: Mapping[str, Any]) -> Diff:
     """Render the edits in the arguments of a call that has no result."""
-    lines: list[_Line] = []
-    for old, new in _edits(args):
-        if lines:
-            lines.append(_Line("@", "", "…"))
-        lines += [_Line("-", "", line) for line in plain_lines(old)] if old else []
-        lines += [_Line("+", "", line) for line in plain_lines(new)] if new else []
-    return _diff(lines)
+    return _diff(edit_changes(args))
 
 
-def _edits(args: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    listed = args.get("edits")
-    for edit in [args, *(listed if isinstance(listed, list) else ())]:
-        if isinstance(edit, dict):
-            old, new = edit.get("oldText"), edit.get("newText")
-            if isinstance(old, str) and isinstance(new, str):
-                yield old, new
+def _diff(changes: FileChanges) -> Diff:
+    return Diff(list(map(_row, changes.lines)), changes.added, changes.removed)
 
 
-def _parsed(line: str) -> _Line:
-    numbered = _NUMBERED.match(line)
-    if numbered is not None:
-        return _Line(numbered[1], numbered[2].strip(), numbered[3])
-    if line.strip() == "...":
-        return _Line("@", "", "…")
-    sign = line[:1]
-    return _Line(sign, "", line[1:]) if sign in ("+", "-") else _Line(" ", "", line)
-
-
-def _diff(lines: list[_Line]) -> Diff:
-    shown = [content(line.text) for line in lines]
-    for start, middle, end in _changes(lines):
-        if middle - start == end - middle:
-            for offset in range(middle - start):
-                old, new = start + offset, middle + offset
-                shown[old], shown[new] = _marked(lines[old].text, lines[new].text)
-    return Diff(
-        lines=[_row(line, text) for line, text in zip(lines, shown, strict=True)],
-        added=sum(line.sign == "+" for line in lines),
-        removed=sum(line.sign == "-" for line in lines),
-    )
-
-
-def _changes(lines: list[_Line]) -> Iterator[tuple[int, int, int]]:
-    """Yield start, middle and end of removed lines that added lines follow."""
-    start = middle = 0
-    before = ""
-    for sign, group in groupby(lines, key=lambda line: line.sign):
-        end = middle + len(list(group))
-        if (before, sign) == ("-", "+"):
-            yield start, middle, end
-        start, middle, before = middle, end, sign
-
-
-def _marked(old: str, new: str) -> tuple[str, str]:
-    """Mark the part of both lines between their common start and end."""
-    shortest, ends = min(len(old), len(new)), (old[::-1], new[::-1])
-    head = _common(old, new, shortest)
-    tail = _word_edge(*ends, _common(*ends, shortest - head))
-    head = _word_edge(old, new, head)
-    # A mark over nearly the whole line is not useful.
-    if (head + tail) * 3 < shortest:
-        return content(old), content(new)
-    return _mark(old, head, tail), _mark(new, head, tail)
-
-
-def _common(one: str, other: str, limit: int) -> int:
-    return next((index for index in range(limit) if one[index] != other[index]), limit)
-
-
-def _word_edge(one: str, other: str, length: int) -> int:
-    """Shorten the length so that it does not end inside a word."""
-    inside = one[length : length + 1].isalnum() or other[length : length + 1].isalnum()
-    while inside and length and one[length - 1].isalnum():
-        length -= 1
-    return length
-
-
-def _mark(text: str, head: int, tail: int) -> str:
-    end = len(text) - tail
-    if end <= head:
-        return content(text)
-    return f"{content(text[:head])}<mark>{content(text[head:end])}</mark>{content(text[end:])}"
-
-
-def _row(line: _Line, text: str) -> str:
+def _row(line: DiffLine) -> str:
     kind = {"+": "add", "-": "del", "@": "gap"}.get(line.sign, "same")
     number = attribute(line.number)
-    return f'<span class="d-{kind}" data-n="{number}">{text}</span>'
+    return f'<span class="d-{kind}" data-n="{number}">{_with_mark(line)}</span>'
+
+
+def _with_mark(line: DiffLine) -> str:
+    if line.mark is None:
+        return content(line.text)
+    start, end = line.mark
+    before, inside, after = line.text[:start], line.text[start:end], line.text[end:]
+    return f"{content(before)}<mark>{content(inside)}</mark>{content(after)}"
 
 
 class Card(msgspec.Struct):

@@ -1,20 +1,26 @@
 // Split code into tokens: one regular expression per language, one pass.
 
+const WORD = String.raw`[\p{L}_][\p{L}\p{M}\p{N}_$]*`;
 const languages = new Map();
-for (const language of LANGUAGES) {
+for (const language of LANGUAGES.languages) {
   for (const name of language.names.split(" ")) languages.set(name, language);
+}
+
+// A pattern with its named parts filled in.
+function whole(pattern) {
+  return pattern?.replace(/<([A-Z_]+)>/g, (_, name) => whole(LANGUAGES.parts[name]));
 }
 
 // The rules of a language by one of its names, or undefined.
 function languageOf(name) {
   const language = languages.get(name.replace(/^\./, ""));
   if (language && !language.pattern) {
-    const { comment, key, string = QUOTED, word = WORD } = language;
-    const parts = Object.entries({ c: comment, a: key, s: string, n: NUMBER, w: word });
-    const known = parts.filter(([, part]) => part);
+    const { comment, key, string = "<QUOTED>", word = WORD } = language;
+    const parts = Object.entries({ c: comment, a: key, s: string, n: "<NUMBER>", w: word });
+    const known = parts.filter(([, part]) => part).map(([kind, part]) => [kind, whole(part)]);
     language.kinds = known.map(([kind]) => kind);
     language.pattern = new RegExp(known.map(([, part]) => `(${part})`).join("|"), "gmu");
-    language.words = new Set(language.keywords.split(" "));
+    language.words = new Set(language.keywords.join(" ").split(" "));
   }
   return language;
 }
