@@ -73,8 +73,10 @@ class TerminalApp:
         self._parser = KeyParser(encoding)
         self._full: tuple[Any, asyncio.Future[Any], Any] | None = None
         self._dialog: Dialog | None = None
+        self._own_questions: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._early = [*start.messages]
         self._timer: asyncio.TimerHandle | None = None
+        self._spinner: asyncio.TimerHandle | None = None
         self._escape: asyncio.TimerHandle | None = None
         self._last_clear = 0.0
         self._asked: CompletionQuery | None = None
@@ -99,8 +101,7 @@ class TerminalApp:
             code = await self._end
         finally:
             self._loop.remove_reader(0)
-            if self._timer is not None:
-                self._timer.cancel()
+            self._stop_timers()
             await self.tasks.close()
         self.screen.print(self.conversation.take_rows())
         self.screen.close()
@@ -160,7 +161,7 @@ class TerminalApp:
             await self._lose(str(error))
             return
         self.hint = ""
-        self.conversation.begin(session._data)
+        self.conversation.begin(session.snapshot_record)
         self.do(self._follow(session))
         self.do(self.slash.load_commands())
         early, self._early = self._early, []
@@ -339,7 +340,21 @@ class TerminalApp:
             self.do(self._send_answer(self._dialog.id, answer))
             self._dialog = None
 
+    async def ask(self, request: dict[str, Any]) -> str:
+        """Ask the user for a text in the place of the editor; empty if it is dismissed."""
+        id = f"own-{len(self._own_questions)}-{self._loop.time()}"
+        future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        self._own_questions[id] = future
+        self.conversation.dialogs[id] = {"id": id, **request}
+        self.draw()
+        answer = await future
+        return str(answer.get("value") or "")
+
     async def _send_answer(self, id: str, answer: dict[str, Any]) -> None:
+        own = self._own_questions.pop(id, None)
+        if own is not None:
+            own.set_result(answer)
+            return
         await self.session.send("extension_ui_response", id=id, **answer)
 
     def _press(self, event: InputEvent) -> None:
@@ -428,9 +443,11 @@ class TerminalApp:
         """Give the terminal to another program, such as an editor."""
         self.screen.suspend()
         self._loop.remove_reader(0)
+        self.terminal.__exit__(None, None, None)
         try:
-            return self.terminal.lent(work)
+            return work()
         finally:
+            self.terminal.__enter__()
             self._loop.add_reader(0, self._read)
             self.screen.resume()
             self._resized()
@@ -475,9 +492,7 @@ class TerminalApp:
 
     def draw(self) -> None:
         """Draw now."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_timers()
         if self._end.done():
             return
         self._is_drawn_at = self._loop.time()
@@ -492,7 +507,13 @@ class TerminalApp:
             self.screen.show(rows, cursor)
             self.screen.draw()
         if self.conversation.moves and self._full is None:
-            self._timer = self._loop.call_later(1 / SPINS_PER_SECOND, self.draw)
+            self._spinner = self._loop.call_later(1 / SPINS_PER_SECOND, self.draw)
+
+    def _stop_timers(self) -> None:
+        for timer in (self._timer, self._spinner):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._spinner = None
 
     @property
     def dialog(self) -> Dialog | None:

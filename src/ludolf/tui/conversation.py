@@ -26,6 +26,8 @@ _MOST_KEYS = 10_000
 class OpenAnswer(Protocol):
     """A text of the model that is being written."""
 
+    cells: int
+
     def feed(self, delta: str) -> list[str]: ...
     def open_rows(self, most: int) -> list[str]: ...
     def end(self) -> list[str]: ...
@@ -137,6 +139,11 @@ class Conversation:
         """Whether the live rows change with time."""
         return self.is_busy or bool(self._calls) or bool(self._shells) or bool(self._state)
 
+    @property
+    def has_shell(self) -> bool:
+        """Whether a shell command of the user runs."""
+        return bool(self._shells)
+
     def live_rows(self, most: int) -> list[str]:
         """Return the rows of what is under way, at most so many."""
         below = [*self._call_rows(), *self._shell_rows(), *self._state_rows(), *self._queue_rows()]
@@ -151,6 +158,8 @@ class Conversation:
     def resize(self, writer: RowWriter) -> None:
         """Make rows of another width from now on."""
         self.writer = writer
+        if self._answer is not None:
+            self._answer.cells = writer.cells
 
     # ------------------------------------------------------------ what the user did here
 
@@ -194,6 +203,12 @@ class Conversation:
         if data.get("interrupted"):
             self.say("The last run was interrupted. Send a message to continue.", "warning")
         self._effects.append(Effect("stats"))
+
+    def show_entries(self, entries: Iterable[Frame]) -> None:
+        """Print stored entries, also those that were printed before."""
+        for entry in entries:
+            self._rows += self.writer.entry(entry)
+            self._note(_record(entry.get("message")))
 
     def set_state(self, state: Frame) -> None:
         """Take the answer to `get_state`."""
