@@ -417,8 +417,7 @@ class TerminalApp:
     async def _find_files(self, query: CompletionQuery) -> None:
         data = await self.session.ask("find_files", 30.0, query=query.query, limit=_FILES) or {}
         files = [
-            (str(each.get("path")), bool(each.get("isDirectory")))
-            for each in data.get("files", ())
+            (str(each.get("path")), bool(each.get("isDirectory"))) for each in data.get("files", ())
         ]
         self._asked = None
         self.area.offer(query, file_suggestions(files))

@@ -46,9 +46,7 @@ def query_at(text: str, cursor: int) -> CompletionQuery | None:
     return None
 
 
-def command_suggestions(
-    query: str, commands: Sequence[tuple[str, str]]
-) -> list[Suggestion]:
+def command_suggestions(query: str, commands: Sequence[tuple[str, str]]) -> list[Suggestion]:
     """Return the commands that fit, those that begin with the query first."""
     low = query.lower()
     fits = [(name, detail) for name, detail in commands if _is_within(low, name.lower())]
@@ -83,8 +81,12 @@ def path_suggestions(text: str, cursor: int, cwd: str, home: str) -> tuple[int, 
     typed = found[1]
     folder, _, name = typed.rpartition("/")
     shown = typed[: len(typed) - len(name)]
-    place = Path(cwd, os.path.join(home, folder[2:]) if folder[:2] in ("~", "~/") else
-                 folder or ("/" if typed.startswith("/") else "."))
+    place = Path(
+        cwd,
+        os.path.join(home, folder[2:])
+        if folder[:2] in ("~", "~/")
+        else folder or ("/" if typed.startswith("/") else "."),
+    )
     rows = []
     try:
         with os.scandir(place) as entries:

@@ -527,9 +527,7 @@ class Conversation:
         self.info.name = _text_or_none(frame.get("name"))
 
     def _client_joined(self, frame: Frame) -> None:
-        self.others[str(frame.get("client"))] = plain(
-            str(frame.get("name") or frame.get("client"))
-        )
+        self.others[str(frame.get("client"))] = plain(str(frame.get("name") or frame.get("client")))
 
     def _client_left(self, frame: Frame) -> None:
         self.others.pop(str(frame.get("client")), None)

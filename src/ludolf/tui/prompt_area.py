@@ -284,4 +284,3 @@ class PromptArea:
             writer.styled("muted", cut(f"  {match}", writer.cells)),
         ]
         return rows, (0, min(writer.cells, len(head)))
-

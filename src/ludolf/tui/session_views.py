@@ -57,8 +57,12 @@ class SessionViews:
             info = app.conversation.info
             current = f"{info.provider}/{info.model}"
             items = [
-                PickerItem(each, _model_key(each), str(each.get("name") or ""),
-                           is_current=_model_key(each) == current)
+                PickerItem(
+                    each,
+                    _model_key(each),
+                    str(each.get("name") or ""),
+                    is_current=_model_key(each) == current,
+                )
                 for each in fits or models
             ]
             item = (await self.pick("Model", items)).item
@@ -174,7 +178,9 @@ class SessionViews:
         session = self._app.session
         found = (await session.ask("get_login_providers", 30.0) or {}).get("providers", ())
         items = [
-            PickerItem(each, str(each.get("name")), "logged in" if each.get("authenticated") else "")
+            PickerItem(
+                each, str(each.get("name")), "logged in" if each.get("authenticated") else ""
+            )
             for each in found
         ]
         item = (await self.pick("Log in to", items)).item
@@ -251,7 +257,9 @@ def tree_items(entries: Sequence[Entry], leaf: str | None) -> list[PickerItem]:
             label = labels.get(entry.get("id"))
             shown = "  " * min(20, depth[entry.get("id")]) + text
             is_current = entry.get("id") == leaf
-            items.append(PickerItem(entry.get("id"), shown, str(label or ""), is_current=is_current))
+            items.append(
+                PickerItem(entry.get("id"), shown, str(label or ""), is_current=is_current)
+            )
     return items
 
 

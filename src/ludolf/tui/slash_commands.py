@@ -166,8 +166,10 @@ class SlashCommands:
         say = self._app.say
         say(f"Session {info.id}")
         say(f"File: {info.path or 'not stored'}")
-        say(f"Messages: {stats.get('userMessages')} of you, {stats.get('assistantMessages')} answers, "
-            f"{stats.get('toolCalls')} tool calls")
+        say(
+            f"Messages: {stats.get('userMessages')} of you, {stats.get('assistantMessages')} answers, "
+            f"{stats.get('toolCalls')} tool calls"
+        )
         say(f"Tokens: {tokens.get('total', 0):,}, cost: ${stats.get('cost') or 0:.2f}")
 
     async def _compact(self, rest: str) -> None:
