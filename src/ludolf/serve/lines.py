@@ -71,7 +71,7 @@ class UnixDoor:
         self.path.unlink(missing_ok=True)
         await self._tasks.close()
         if not self._keeps_lock:
-            Path(f"{self.path}.lock").unlink(missing_ok=True)
+            self.path.with_name(f"{self.path.name}.lock").unlink(missing_ok=True)
         os.close(self._lock)
 
     def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -35,13 +35,14 @@ QUIT_SECONDS = 1.5
 _FILES = 50
 HUNG_UP, TERMINATED = 128 + signal.SIGHUP, 128 + signal.SIGTERM
 R = TypeVar("R")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class FullView(Protocol[R]):
+class FullView(Protocol[T_co]):
     """A view on the whole screen; `handle` returns something else than None or False at its end."""
 
     def rows(self, cells: int, lines: int) -> tuple[list[str], tuple[int, int] | None]: ...
-    def handle(self, event: InputEvent) -> R | None: ...
+    def handle(self, event: InputEvent) -> T_co | None: ...
 
 
 class TerminalApp:
@@ -456,8 +457,8 @@ class TerminalApp:
         self._resized()
 
     def _resized(self) -> None:
-        if self.view.resized():
-            self.conversation.resize(self.view.drawing)
+        self.view.resized()
+        self.conversation.resize(self.view.drawing)
         self.screen.resized()
         self.draw()
 

@@ -135,4 +135,8 @@ class CompletionMenu:
 
 def common_beginning(items: Sequence[Suggestion]) -> str:
     """Return what all suggestions begin with."""
-    return os.path.commonprefix([each.text for each in items])
+    first, last = min(each.text for each in items), max(each.text for each in items)
+    same = 0
+    while same < min(len(first), len(last)) and first[same] == last[same]:
+        same += 1
+    return first[:same]

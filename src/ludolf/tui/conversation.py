@@ -21,6 +21,8 @@ SHELL_ROWS = 5
 _SHELL_TAIL = 16 * 1024
 # Messages whose keys are remembered, so that a snapshot does not print them twice.
 _MOST_KEYS = 10_000
+# Entries that every session begins with; the footer says the same.
+_OF_THE_FOOTER = ("model_change", "thinking_level_change")
 
 
 class OpenAnswer(Protocol):
@@ -39,13 +41,12 @@ class RowWriter(Protocol):
     cells: int
     is_ascii: bool
 
-    def entry(self, entry: Frame) -> list[str]: ...
+    def entry(self, entry: Frame, *, streamed: bool = False) -> list[str]: ...
     def prompt(self, message: Frame, by: str | None) -> list[str]: ...
     def notice(self, text: str, role: str = "muted") -> list[str]: ...
-    def thinking(self, text: str, seconds: float | None, *, shown: bool) -> list[str]: ...
-    def card(
-        self, call: "RunningCall", result: Frame, *, is_error: bool, seconds: float | None
-    ) -> list[str]: ...
+    def event(self, frame: Frame) -> list[str]: ...
+    def thinking(self, text: str, *, shown: bool) -> list[str]: ...
+    def result(self, frame: Frame, seconds: float | None) -> list[str]: ...
     def running(self, call: "RunningCall", seconds: float) -> list[str]: ...
     def answer(self) -> OpenAnswer: ...
     def styled(self, role: str, text: str) -> str: ...
@@ -194,6 +195,8 @@ class Conversation:
             self.set_state(state)
         entries = [each for each in _list(data.get("entries")) if isinstance(each, dict)]
         fresh = [each for each in entries if not self._is_printed(each)]
+        if not any("message" in each for each in entries):
+            fresh = [each for each in fresh if each.get("type") not in _OF_THE_FOOTER]
         if data.get("more") and len(fresh) == len(entries) and fresh:
             self.say("Earlier entries are in the pager (PgUp).")
         for entry in fresh:
@@ -332,14 +335,9 @@ class Conversation:
         self._end_thinking()
         self._end_text()
         self._writes_call = ""
-        self._note(message)
-        reason, error = message.get("stopReason"), message.get("errorMessage")
-        if reason == "aborted":
-            self.say("Stopped.", "warning")
-        elif reason == "error":
-            self.say(f"Error: {plain(str(error or 'the request failed'))}", "error")
-        elif reason == "length":
-            self.say("The answer was cut: the model reached its output limit.", "warning")
+        if not self._note(message):
+            entry = {"type": "message", "message": message}
+            self._rows += self.writer.entry(entry, streamed=True)
 
     def _message_update(self, frame: Frame) -> None:
         event = _record(frame.get("assistantMessageEvent"))
@@ -383,11 +381,10 @@ class Conversation:
     def _end_thinking(self) -> None:
         if self._thinks_since is None:
             return
-        seconds = self._clock() - self._thinks_since
         text = "".join(self._thought)
         self._thought, self._thinks_since = [], None
         if text.strip():
-            self._rows += self.writer.thinking(text, seconds, shown=self.show_thinking)
+            self._rows += self.writer.thinking(text, shown=self.show_thinking)
 
     # ------------------------------------------------------------ tools
 
@@ -405,12 +402,8 @@ class Conversation:
         id = str(frame.get("toolCallId"))
         call = self._calls.pop(id, None)
         seconds = None if call is None else self._clock() - call.started
-        if call is None:
-            call = RunningCall(str(frame.get("toolName")), frame.get("args"), self._clock())
-        if self._note({"role": "toolResult", "toolCallId": id}):
-            return
-        result, is_error = _record(frame.get("result")), bool(frame.get("isError"))
-        self._rows += self.writer.card(call, result, is_error=is_error, seconds=seconds)
+        if not self._note({"role": "toolResult", "toolCallId": id}):
+            self._rows += self.writer.result(frame, seconds)
 
     def _call_rows(self) -> Iterable[str]:
         for call in self._calls.values():
@@ -452,40 +445,27 @@ class Conversation:
         self._effects.append(Effect("stats"))
 
     def _retry_start(self, frame: Frame) -> None:
-        seconds = float(frame.get("delayMs") or 0) / 1000
-        attempt, most = frame.get("attempt"), frame.get("maxAttempts")
-        reason = " ".join(plain(str(frame.get("errorMessage"))).split())
-        self.say(f"Attempt {attempt} of {most} in {seconds:.0f} s: {reason}", "warning")
+        self._event(frame)
         self._state = "Waiting for another attempt"
 
     def _retry_end(self, frame: Frame) -> None:
+        self._event(frame)
         self._state = ""
 
     def _compaction_start(self, frame: Frame) -> None:
         self._state = "Compacting the conversation"
 
     def _compaction_end(self, frame: Frame) -> None:
+        self._event(frame)
         self._state = ""
-        result, error = _record(frame.get("result")), frame.get("errorMessage")
-        if result:
-            before = result.get("tokensBefore")
-            self.say(f"Compacted: {before} tokens are replaced by a summary.")
-        elif error:
-            self.say(f"Not compacted: {plain(str(error))}", "error")
-        elif frame.get("aborted"):
-            self.say("Compaction stopped.", "warning")
+        before = _record(frame.get("result")).get("tokensBefore")
+        if before is not None:
+            self.say(f"Compacted from {before} tokens")
         self._effects.append(Effect("stats"))
 
-    def _limit_reached(self, frame: Frame) -> None:
-        limit, most = frame.get("limit"), frame.get("maximum")
-        self.say(f"The limit of {limit} is reached: {most}.", "warning")
-
-    def _warning(self, frame: Frame) -> None:
-        self.say(f"Warning: {plain(str(frame.get('message')))}", "warning")
-
-    def _extension_error(self, frame: Frame) -> None:
-        text = f"Extension {frame.get('extensionPath')}: {frame.get('error')}"
-        self.say(plain(text), "error")
+    def _event(self, frame: Frame) -> None:
+        """Print the line of an event."""
+        self._rows += self.writer.event(frame)
 
     def _state_rows(self) -> Iterable[str]:
         if self._answer is not None or self._calls:
@@ -534,9 +514,6 @@ class Conversation:
 
     def _resync(self, frame: Frame) -> None:
         self.begin(_record(frame.get("data")))
-
-    def _server_closing(self, frame: Frame) -> None:
-        self.say("The server is closing.", "warning")
 
     # ------------------------------------------------------------ requests of extensions
 
@@ -636,14 +613,14 @@ _HANDLERS: dict[str, Callable[[Conversation, Frame], None]] = {
     "auto_retry_end": Conversation._retry_end,
     "compaction_start": Conversation._compaction_start,
     "compaction_end": Conversation._compaction_end,
-    "limit_reached": Conversation._limit_reached,
-    "warning": Conversation._warning,
-    "extension_error": Conversation._extension_error,
+    "limit_reached": Conversation._event,
+    "warning": Conversation._event,
+    "extension_error": Conversation._event,
     "thinking_level_changed": Conversation._thinking_level,
     "session_info_changed": Conversation._info_changed,
     "client_joined": Conversation._client_joined,
     "client_left": Conversation._client_left,
     "resync": Conversation._resync,
-    "server_closing": Conversation._server_closing,
+    "server_closing": Conversation._event,
     "extension_ui_request": Conversation._ui_request,
 }

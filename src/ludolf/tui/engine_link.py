@@ -124,8 +124,12 @@ class EngineLink:
 
 def _environment(start: StartOptions) -> dict[str, str]:
     """Return the environment for a session of a shared server; what is not text is left out."""
-    found = {}
-    for name, value in start.environ.items():
-        if name != "LUDOLF_CONNECT" and (name + value).isprintable():
-            found[name] = value
-    return found
+    return {
+        name: value
+        for name, value in start.environ.items()
+        if name != "LUDOLF_CONNECT" and _is_text(name + value)
+    }
+
+
+def _is_text(value: str) -> bool:
+    return value.isascii() or not any("\ud800" <= mark <= "\udfff" for mark in value)

@@ -8,7 +8,7 @@ from ludolf.tui.cells import cut, plain
 from ludolf.tui.colour import ColourDepth, colour_depth
 from ludolf.tui.conversation import Conversation
 from ludolf.tui.dialogs import Dialog
-from ludolf.tui.drawing import Drawing
+from ludolf.tui.drawing import Drawing, protocol_of
 from ludolf.tui.footer import footer_text
 from ludolf.tui.prompt_area import PromptArea
 from ludolf.tui.start_options import StartOptions
@@ -50,7 +50,13 @@ class LiveView:
         self.problem = ""
         self._title = ""
         self.theme = self._load()
-        self.drawing = self._draw_with(self.theme)
+        self.drawing = Drawing(
+            self.theme,
+            self._cells(),
+            cwd=start.cwd,
+            is_ascii=self._is_ascii,
+            protocol=protocol_of(start.images, start.environ),
+        )
 
     # ------------------------------------------------------------ theme and width
 
@@ -69,9 +75,8 @@ class LiveView:
             self.problem = str(error)
             return built_in_theme(self._depth(), light=self._is_light)
 
-    def _draw_with(self, theme: Theme) -> Drawing:
-        columns, _ = self._terminal.size()
-        return Drawing(theme, max(1, columns - 1), is_ascii=self._is_ascii)
+    def _cells(self) -> int:
+        return max(1, self._terminal.size()[0] - 1)
 
     def use_theme(self, name: str) -> None:
         """Change the theme.
@@ -81,25 +86,21 @@ class LiveView:
         """
         self.theme = load_theme(name, self.folders, self._depth(), light=self._is_light)
         self._name = name
-        self.drawing = self._draw_with(self.theme)
+        self.drawing.use(self.theme, self._cells())
 
     def learn(self, capabilities: Capabilities) -> bool:
         """Take what the terminal says about itself; returns whether rows look different now."""
         is_light = bool(capabilities.is_light)
-        is_changed = is_light != self._is_light
+        if is_light == self._is_light:
+            return False
         self._is_light = is_light
-        if is_changed:
-            self.theme = self._load()
-        self.drawing = self._draw_with(self.theme)
+        self.theme = self._load()
+        self.drawing.use(self.theme, self._cells())
         return True
 
-    def resized(self) -> bool:
-        """Take the size of the terminal; returns whether rows have another width now."""
-        columns, _ = self._terminal.size()
-        if self.drawing.cells == max(1, columns - 1):
-            return False
-        self.drawing = self._draw_with(self.theme)
-        return True
+    def resized(self) -> None:
+        """Take the size of the terminal."""
+        self.drawing.use(self.theme, self._cells())
 
     # ------------------------------------------------------------ signals
 
@@ -125,7 +126,7 @@ class LiveView:
             return self._compose_small(parts)
         conversation = parts.conversation
         below = [*self._widgets(conversation, is_below=True), self._footer(parts)]
-        above = [self._divider(conversation), *self._widgets(conversation, is_below=False)]
+        above = ["", *self._widgets(conversation, is_below=False), self._divider(conversation)]
         room = max(1, most - len(below) - len(above))
         work = conversation.live_rows(room - 1)
         # What runs keeps some rows, however long the text in the editor is.

@@ -23,6 +23,7 @@ from ludolf.tui.keys import InputEvent, KeyPress, Paste
 from ludolf.tui.prompt_history import HistorySearch, PromptHistory
 
 EDITOR_ROWS = 10
+PLACEHOLDER = "Type a task, / for commands, @ for files"
 _IMAGE_NAME = re.compile(r"\.(png|jpe?g|gif|webp)$", re.IGNORECASE)
 _MARKER = re.compile(r"\[image (\d+)\]")
 _MOST_DROPPED = 4096
@@ -264,6 +265,8 @@ class PromptArea:
         menu = [] if self.menu is None else self.menu.rows(writer.cells - 2, most - 1)
         editor_rows = max(1, min(EDITOR_ROWS, most - len(menu)))
         rows, (row, column) = self.editor.rows(writer.cells - 2, editor_rows)
+        if self.is_empty:
+            rows = [writer.styled("dim", cut(PLACEHOLDER, writer.cells - 2))]
         role = "bashMode" if self.editor.text.startswith("!") else "accent"
         shown = [
             (writer.styled(role, "> ") if number == 0 else "  ") + each

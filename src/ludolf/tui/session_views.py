@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ludolf.tui.conversation import message_text
+from ludolf.tui.drawing import WholeEntries
 from ludolf.tui.pager import Pager, SessionTree, clipboard_sequence, entry_text
 from ludolf.tui.pickers import Choice, Picker, PickerItem
 
@@ -186,7 +187,7 @@ class SessionViews:
         item = (await self.pick("Log in to", items)).item
         if item is None:
             return
-        methods = item.value.get("methods") or ()
+        methods = list(item.value.get("methods") or ())
         method = methods[0] if len(methods) == 1 else await self.choose("How", methods)
         if method is not None:
             await session.ask("login", None, providerId=item.value["id"], method=method)
@@ -234,7 +235,7 @@ class SessionViews:
         drawing = app.view.drawing
         view = Pager(
             tree,
-            drawing.whole_entry,
+            WholeEntries(drawing, entries).rows,
             drawing.styled,
             lambda text: app.terminal.write(clipboard_sequence(text)),
         )
@@ -274,6 +275,10 @@ def _tree_text(entry: Entry) -> str:
         return f"{signs.get(str(role), '')}{text}" if text.strip() else ""
     summary = entry_text(entry)[:300]
     return f"[{entry.get('type')}] {summary}" if summary else ""
+
+
+def _login_state(provider: Entry) -> str:
+    return "logged in" if provider.get("authenticated") else ""
 
 
 def _model_key(model: Entry) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ludolf.base import LudolfError
-from ludolf.tui.cells import plain
 from ludolf.tui.keys import KeyPress
 from ludolf.tui.outside_programs import clipboard_image, edited_outside
 from ludolf.tui.pager import clipboard_sequence
@@ -163,14 +162,13 @@ class SlashCommands:
     async def _session(self) -> None:
         stats = await self._app.session.ask("get_session_stats", 30.0) or {}
         info, tokens = self._app.conversation.info, stats.get("tokens") or {}
-        say = self._app.say
-        say(f"Session {info.id}")
-        say(f"File: {info.path or 'not stored'}")
-        say(
-            f"Messages: {stats.get('userMessages')} of you, {stats.get('assistantMessages')} answers, "
-            f"{stats.get('toolCalls')} tool calls"
+        asked, answers = stats.get("userMessages"), stats.get("assistantMessages")
+        self._app.say(
+            f"Session {info.id}\n"
+            f"File: {info.path or 'not stored'}\n"
+            f"Prompts: {asked}, answers: {answers}, tool calls: {stats.get('toolCalls')}\n"
+            f"Tokens: {tokens.get('total', 0):,}, cost: ${stats.get('cost') or 0:.2f}"
         )
-        say(f"Tokens: {tokens.get('total', 0):,}, cost: ${stats.get('cost') or 0:.2f}")
 
     async def _compact(self, rest: str) -> None:
         given = {"customInstructions": rest} if rest else {}
@@ -202,8 +200,7 @@ class SlashCommands:
             self._app.draw()
 
     async def _hotkeys(self) -> None:
-        for keys, action in KEYS:
-            self._app.say(f"{keys:<29}{action}")
+        self._app.say("\n".join(f"{keys:<29}{action}" for keys, action in KEYS))
 
     async def _reload(self) -> None:
         await self._app.session.ask("reload", None)
@@ -249,8 +246,3 @@ class SlashCommands:
         else:
             self._app.area.add_image(*found)
         self._app.draw()
-
-
-def one_line(text: str) -> str:
-    """Return a text as one line."""
-    return " ".join(plain(text).split())

@@ -157,7 +157,7 @@ class AcpOptions(Value):
 
 
 class TerminalOptions(Value):
-    """The terminal program. `on_hangup`: whether a run ends normally when the terminal is closed."""
+    """The terminal program. `on_hangup`: what happens to a run when the terminal is closed."""
 
     images: Literal["auto", "kitty", "iterm2", "off"] = "auto"
     notify: Literal["off", "bell", "osc9"] = "off"
