@@ -1,5 +1,6 @@
 """Turn colours into SGR sequences for terminals with 16, 256 or 16.7 million colours."""
 
+import colorsys
 import functools
 from collections.abc import Mapping
 from typing import Literal
@@ -10,6 +11,11 @@ Colour = tuple[int, int, int] | int | None
 
 _TRUE_TERMS = ("direct", "kitty", "alacritty", "wezterm", "ghostty", "foot", "contour")
 _TRUE_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio", "Tabby", "mintty")
+# Red, yellow, green, cyan, blue, magenta.
+_HUES = (1, 3, 2, 6, 4, 5)
+_GREYS = ((0.15, 0), (0.63, 8), (0.9, 7), (1.0, 15))
+_LEAST_SATURATION = 0.2
+_BRIGHT = 0.72
 _CUBE = (0, 95, 135, 175, 215, 255)
 _SIXTEEN = (
     *((0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0)),
@@ -73,9 +79,17 @@ def _sixteen_sequence(colour: tuple[int, int, int] | int, background: bool) -> s
         if background:
             return ""  # The nearest of sixteen is rarely near enough to be read on.
         mixed = _components(colour) if isinstance(colour, int) else colour
-        colour = min(range(16), key=lambda index: _distance(mixed, _SIXTEEN[index]))
+        colour = _nearest_of_sixteen(mixed)
     bright = 60 if colour > 7 else 0
     return f"\x1b[{(40 if background else 30) + bright + colour % 8}m"
+
+
+def _nearest_of_sixteen(colour: tuple[int, int, int]) -> int:
+    """Return the index by hue: by distance, nearly all colours would become grey."""
+    hue, saturation, value = colorsys.rgb_to_hsv(*(part / 255 for part in colour))
+    if saturation < _LEAST_SATURATION:
+        return next(index for most, index in _GREYS if value <= most)
+    return _HUES[round(hue * 6) % 6] + (8 if value > _BRIGHT else 0)
 
 
 def _nearest_index(colour: tuple[int, int, int]) -> int:
