@@ -1,6 +1,7 @@
 """The terminal program: keys and frames in, one live area and finished rows out."""
 
 import asyncio
+import select
 import signal
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -80,6 +81,7 @@ class TerminalApp:
         self._spinner: asyncio.TimerHandle | None = None
         self._escape: asyncio.TimerHandle | None = None
         self._last_clear = 0.0
+        self._is_first_read = bool(select.select([0], [], [], 0)[0])
         self._asked: CompletionQuery | None = None
         self._loop = asyncio.get_running_loop()
         self._end: asyncio.Future[int] = self._loop.create_future()
@@ -296,6 +298,10 @@ class TerminalApp:
         if not data:
             self.leave(HUNG_UP)
             return
+        if self._is_first_read:
+            # Typed before raw mode, when the terminal made line feeds of Enter.
+            self._is_first_read = False
+            data = data.replace(b"\n", b"\r")
         if self._escape is not None:
             self._escape.cancel()
             self._escape = None

@@ -14,7 +14,7 @@ Entry = dict[str, Any]
 _STEP = 200
 _FOLDED_ROWS = 12
 _MOST_COPIED = 75_000
-_KEYS = "arrows PgUp PgDn  / search  n N next  Enter fold  [ ] branches  y copy  q back"
+_KEYS = "q back  / search  n N next  Enter fold  [ ] branches  y copy  arrows PgUp PgDn"
 
 
 class PagedEntry(msgspec.Struct):

@@ -45,7 +45,6 @@ class PlainMode:
         self._is_lost = False
         self._stays = False
         self._in_line = False
-        self._own: list[str] = []
         self._place = start.session
         self._calls: dict[str, str] = {}
 
@@ -175,11 +174,11 @@ class PlainMode:
     async def _prompt(self, prompt: FirstPrompt) -> None:
         assert self._link.session is not None
         images = {"images": list(prompt.images)} if prompt.images else {}
-        self._own.append(prompt.text.strip())
+        was_busy = self._is_busy
         await self._link.session.ask(
             "prompt", None, message=prompt.text, streamingBehavior="steer", **images
         )
-        if self._is_busy:
+        if was_busy:
             self._line("[queued]")
 
     def _interrupt(self) -> None:
