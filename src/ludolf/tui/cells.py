@@ -179,10 +179,10 @@ def wrap(row: str, cells: int, *, words: bool = True) -> list[str]:
         if is_style:
             wrapping.add_style(piece)
         elif piece in ("\n", "\r\n"):
-            wrapping.end_row(len(wrapping.row))
+            wrapping.end_line()
         else:
             wrapping.add(piece)
-    wrapping.end_row(len(wrapping.row))
+    wrapping.end_line()
     return wrapping.rows
 
 
@@ -197,20 +197,25 @@ class _Wrapping:
         self._used = 0
         self._styles = OpenStyles()  # at the start of the row
         self._break = 0  # index behind the last space of the row
+        self._continues = False  # the row continues a line, and begins with a word
 
     def add_style(self, sequence: str) -> None:
         self.row.append((sequence, -1))
 
     def add(self, cluster: str) -> None:
         cells = cluster_width(cluster)
+        is_space = cluster == " " and self._words
+        if is_space and self._continues and not self._used:
+            return
         if self._used + cells > self._cells and self._used:
-            if cluster == " " and self._words:
-                self.end_row(len(self.row))
+            end = len(self.row) if is_space else self._break or len(self.row)
+            self.end_row(end, trimmed=self._words)
+            self._continues = True
+            if is_space:
                 return
-            self.end_row(self._break or len(self.row))
         self.row.append((cluster, cells))
         self._used += cells
-        if cluster == " " and self._words and self._used > self._leading():
+        if is_space and self._used > self._leading():
             self._break = len(self.row)
 
     def _leading(self) -> int:
@@ -223,19 +228,32 @@ class _Wrapping:
                 count += 1
         return count
 
-    def end_row(self, end: int) -> None:
+    def end_line(self) -> None:
+        self.end_row(len(self.row))
+        self._continues = False
+
+    def end_row(self, end: int, *, trimmed: bool = False) -> None:
         """Complete the row with its first pieces; the others begin the next row."""
         taken, self.row = self.row[:end], self.row[end:]
         opening = self._styles.opening
         for piece, cells in taken:
             if cells < 0:
                 self._styles.take(piece)
+        if trimmed:
+            _drop_last_spaces(taken)
         text = "".join(piece for piece, _ in taken)
-        if self._break and self._words and self.row:
-            text = text.rstrip(" ")
         self.rows.append(opening + text + self._styles.closing)
         self._used = sum(cells for _, cells in self.row if cells > 0)
         self._break = 0
+
+
+def _drop_last_spaces(pieces: list[tuple[str, int]]) -> None:
+    for index in range(len(pieces) - 1, -1, -1):
+        piece, cells = pieces[index]
+        if piece == " ":
+            del pieces[index]
+        elif cells >= 0:
+            return
 
 
 def plain(text: str, *, tab_cells: int = TAB_CELLS) -> str:

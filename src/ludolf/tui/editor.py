@@ -282,7 +282,7 @@ def _wrapped(line: str, at: int, cells: int) -> list[_Span]:
     space = used = 0  # index behind the last space of the row, and the row's cells
     for cluster in clusters(line):
         size = cluster_width(_shown(cluster))
-        if used + size > cells and index > start:
+        while used + size > cells and index > start:
             end = space if space > start and cluster != " " else index
             spans.append((start, end))
             start, space = end, 0

@@ -13,7 +13,6 @@ HIDE = "\x1b[?25l"
 SHOW = "\x1b[?25h"
 BEGIN = "\x1b[?2026h"
 END = "\x1b[?2026l"
-_END_ROW = "\x1b[K"
 _CLEAR_ROW = "\x1b[2K"
 _CLEAR_BELOW = "\x1b[J"
 
@@ -152,11 +151,11 @@ class LiveScreen:
         """Return what brings the rows to the screen; the cursor is then on the last one."""
         old = self._drawn
         out = ["\r", _up(self._at[0])]
-        out += [f"{row}{RESET}{_END_ROW}\r\n" for row in finished]
+        out += [f"{_drawn_row(row)}\r\n" for row in finished]
         lines: list[str] = []
         for number, row in enumerate(rows, len(finished)):
             same = number < len(old) and old[number] == row
-            lines.append("" if same else f"{row}{RESET}{_END_ROW}")
+            lines.append("" if same else _drawn_row(row))
         out.append("\r\n".join(lines))
         end = len(finished) + max(1, len(rows))
         if not rows and (old or finished):
@@ -171,10 +170,10 @@ class LiveScreen:
         """Write the text and what moves the cursor to its place."""
         row, column = cursor or (max(0, len(self._drawn) - 1), 0)
         text += _up(self._at[0] - row) + _down(row - self._at[0]) + "\r" + _right(column)
-        if cursor:
-            text += SHOW
-        elif self._shown and not end:
-            text += HIDE
+        if end:
+            text += SHOW if cursor else ""
+        elif self._shown != (cursor is not None):
+            text += SHOW if cursor else HIDE
         self._at = (row, column)
         self._shown = cursor is not None
         self._write((text + end).encode(self._encoding, "replace"))
@@ -205,7 +204,7 @@ class AlternateScreen:
         wanted += [""] * (lines - len(wanted))
         old: Sequence[str | None] = self._drawn or [None] * lines
         out = [
-            f"\x1b[{number + 1};1H{row}{RESET}{_END_ROW}"
+            f"\x1b[{number + 1};1H{_drawn_row(row)}"
             for number, row in enumerate(wanted)
             if row != old[number]
         ]
@@ -213,6 +212,15 @@ class AlternateScreen:
         place = f"\x1b[{cursor[0] + 1};{cursor[1] + 1}H{SHOW}" if cursor else ""
         text = BEGIN + HIDE + "".join(out) + place + END
         self._write(text.encode(self._encoding, "replace"))
+
+
+def _drawn_row(row: str) -> str:
+    """Return what replaces the row of the cursor, which is at its start.
+
+    It is cleared first and as a whole: tmux would else remember its former width, and wrap it by
+    that when its own width changes.
+    """
+    return f"{_CLEAR_ROW}{row}{RESET}" if "\x1b" in row else _CLEAR_ROW + row
 
 
 def _up(rows: int) -> str:
