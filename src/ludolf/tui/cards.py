@@ -149,7 +149,7 @@ def edges(
         return _part(lines, cells, theme, role, language)
     above = _part(lines[:EDGE_LINES], cells, theme, role, language)
     below = _part(lines[-EDGE_LINES:], cells, theme, role, language)
-    return [*above, more_lines(hidden, theme), *below]
+    return [*above, cut(more_lines(hidden, theme), cells), *below]
 
 
 def _part(lines: list[str], cells: int, theme: Theme, role: str, language: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Render the changes of a file as rows: numbers, signs, and the changed words marked."""
 
 from ludolf.page.diffs import DiffLine, FileChanges
-from ludolf.tui.cells import plain, wrap
+from ludolf.tui.cells import cut, plain, wrap
 from ludolf.tui.theme import Theme
 
 _ROLES = {"+": "toolDiffAdded", "-": "toolDiffRemoved", "@": "dim"}
@@ -19,7 +19,7 @@ def diff_rows(
         return [row for line in lines for row in _line_rows(line, numbers, cells, theme)]
     above = [row for line in lines[:first] for row in _line_rows(line, numbers, cells, theme)]
     below = [row for line in lines[-last:] for row in _line_rows(line, numbers, cells, theme)]
-    return [*above, more_lines(hidden, theme), *below]
+    return [*above, cut(more_lines(hidden, theme), cells), *below]
 
 
 def diff_counts(changes: FileChanges, theme: Theme) -> str:

@@ -27,7 +27,7 @@ from ludolf.tui.cards import ToolRun, shell_rows, tool_card
 from ludolf.tui.cells import cut, plain, width
 from ludolf.tui.images import ImageProtocol, image_rows
 from ludolf.tui.markdown import markdown_rows
-from ludolf.tui.notices import Notice
+from ludolf.tui.notices import NoticeLine
 from ludolf.tui.theme import Theme, bold
 
 # Calls whose results may still come.
@@ -82,7 +82,10 @@ class EntryRows:
             seconds: The time of a tool call or a command, if known.
             sender: The name of another client that sent a prompt.
         """
-        stored = entry_of(entry)
+        try:
+            stored = entry_of(entry)
+        except RecursionError:
+            return self.notice(NoticeLine("An entry is nested too deeply to be shown", "warning"))
         if stored is None:
             return []
         if not role_of(stored):
@@ -99,11 +102,13 @@ class EntryRows:
             case CustomMessage():
                 return self._custom(message)
             case CompactionSummaryMessage():
-                return self.notice(Notice(f"Compacted from {tokens(message.tokens_before)} tokens"))
+                return self.notice(
+                    NoticeLine(f"Compacted from {tokens(message.tokens_before)} tokens")
+                )
             case BranchSummaryMessage():
-                return self.notice(Notice(f"Summary of the branch left: {message.summary}"))
+                return self.notice(NoticeLine(f"Summary of the branch left: {message.summary}"))
             case OpaqueMessage():
-                return self.notice(Notice(f"Message of role {message.role}"))
+                return self.notice(NoticeLine(f"Message of role {message.role}"))
 
     def prompt(self, content: str | tuple[Part, ...], *, sender: str = "") -> list[str]:
         """Render a prompt, with the name of the client if another one sent it."""
@@ -111,15 +116,15 @@ class EntryRows:
         skill = skill_parts(text)
         if skill is not None:
             text = f"[skill {skill[0]}]\n{skill[2].strip()}".rstrip()
-        name = f"{bold(_one_row(sender[:80]))}: " if sender else ""
-        inside = markdown_rows(text, max(1, self.cells - 2), self.theme, breaks=True) or [""]
-        if name:
-            inside = [name.rstrip(), *inside]
+        room = max(1, self.cells - 2)
+        inside = markdown_rows(text, room, self.theme, breaks=True) or [""]
+        if sender:
+            inside.insert(0, cut(f"{bold(_one_row(sender[:80]))}:", room))
         sign = self.theme.paint("accent", "❯")
         rows = [f"{sign} {inside[0]}", *(f"  {row}" if row else "" for row in inside[1:])]
         return self._spaced(rows + self._images(content), "prompt")
 
-    def notice(self, notice: Notice) -> list[str]:
+    def notice(self, notice: NoticeLine) -> list[str]:
         """Render one line about an event."""
         text = _one_row(one_line(notice.text, _NOTICE_CHARACTERS))
         room = max(1, self.cells - 2)
@@ -151,10 +156,10 @@ class EntryRows:
     def thinking(self, text: str, *, hidden: bool = False) -> list[str]:
         """Render thinking: one line, or the whole text if `show_thinking` is set."""
         if hidden or not text.strip():
-            return self.notice(Notice("Thinking, hidden by the provider", "thinkingText"))
+            return self.notice(NoticeLine("Thinking, hidden by the provider", "thinkingText"))
         if not self.show_thinking:
             first = one_line(text.replace("**", ""), 200)
-            return self.notice(Notice(f"Thinking: {first}", "thinkingText"))
+            return self.notice(NoticeLine(f"Thinking: {first}", "thinkingText"))
         rows = markdown_rows(text, max(1, self.cells - 2), self.theme)
         bar = self.theme.paint("thinkingText", "┊")
         return self._spaced([f"{bar} {row}".rstrip(" ") for row in rows], "thinking")
@@ -163,11 +168,11 @@ class EntryRows:
         match message.stop_reason:
             case "error":
                 why = message.error_message or "unknown"
-                return self.notice(Notice(f"Error: {why}", "error"))
+                return self.notice(NoticeLine(f"Error: {why}", "error"))
             case "aborted":
-                return self.notice(Notice("Stopped before it was finished", "warning"))
+                return self.notice(NoticeLine("Stopped before it was finished", "warning"))
             case "length":
-                return self.notice(Notice("Cut off at the limit of its length", "warning"))
+                return self.notice(NoticeLine("Cut off at the limit of its length", "warning"))
             case _:
                 return []
 
@@ -224,14 +229,14 @@ class EntryRows:
             return []
         if kind == "label":
             label = text_field(entry, "label")
-            return self.notice(Notice(f"Label: {label}" if label else "Label removed"))
+            return self.notice(NoticeLine(f"Label: {label}" if label else "Label removed"))
         if kind == "branch_summary":
-            return self.notice(Notice("Another branch of the conversation"))
+            return self.notice(NoticeLine("Another branch of the conversation"))
         if kind not in _QUIET:
-            return self.notice(Notice(f"Entry of type {kind}"))
+            return self.notice(NoticeLine(f"Entry of type {kind}"))
         title, names = _QUIET[kind]
         return self.notice(
-            Notice(f"{title}: {'/'.join(text_field(entry, each) for each in names)}")
+            NoticeLine(f"{title}: {'/'.join(text_field(entry, each) for each in names)}")
         )
 
 
