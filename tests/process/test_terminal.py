@@ -11,6 +11,8 @@ from tests.process.script import Gate, answer, call, say
 from tests.process.tmux_stage import tmux_terminal
 
 READY = "Type a task"
+# The footer knows the size of the context when a turn has ended.
+DONE = "% of 200k"
 pytestmark = [pytest.mark.xdist_group("tmux")]
 
 
@@ -26,7 +28,7 @@ def test_every_line_of_a_long_answer_is_once_in_the_scrollback(lab: Lab) -> None
         terminal.type("keys before the engine answers")
         terminal.press("Enter")
         terminal.wait_for("Line 119 of the answer.")
-        terminal.wait_for(READY)
+        terminal.wait_for(DONE)
         history = terminal.history()
         count = Counter(row.strip() for row in history.splitlines())
         assert [count[line] for line in lines] == [1] * len(lines)
@@ -109,7 +111,7 @@ def test_the_pager_shows_all_output_and_leaves_the_screen_as_it_was(lab: Lab) ->
     with tmux_terminal(lab) as terminal:
         terminal.start("count")
         terminal.wait_for("Counted.")
-        before = terminal.wait_for(READY)
+        before = terminal.wait(lambda screen: "Working" not in screen and DONE in screen)
         assert "more lines" in before
         terminal.press("C-o")
         terminal.wait_for("q back")
@@ -146,7 +148,7 @@ def test_a_killed_engine_is_started_again_with_the_same_session(lab: Lab) -> Non
     with tmux_terminal(lab) as terminal:
         terminal.start("one")
         terminal.wait_for("First answer.")
-        terminal.wait_for(READY)
+        terminal.wait_for(DONE)
         (pid,) = terminal.pids("--private")
         os.kill(pid, signal.SIGKILL)
         terminal.wait_for("The engine is gone. Enter starts it again.")
@@ -155,7 +157,7 @@ def test_a_killed_engine_is_started_again_with_the_same_session(lab: Lab) -> Non
         terminal.wait_for("Second answer.")
         assert terminal.history().count("First answer.") == 1
         assert len(terminal.pids("--private")) == 1
-    assert len(lab.server.requests[-1].json["messages"]) == 3
+    assert len(lab.server.requests[-1].body["messages"]) == 3
 
 
 def test_a_run_survives_the_terminal_and_is_attached_to(lab: Lab) -> None:

@@ -21,7 +21,7 @@ from ludolf.tui.prompt_area import PromptArea
 from ludolf.tui.prompt_history import PromptHistory, history_path
 from ludolf.tui.screen import LiveScreen
 from ludolf.tui.start_options import FirstPrompt, StartOptions
-from ludolf.tui.terminal import Terminal
+from ludolf.tui.terminal import RawTerminal
 
 if TYPE_CHECKING:
     from ludolf.client import RemoteSession
@@ -57,7 +57,7 @@ class TerminalApp:
     """
 
     def __init__(
-        self, start: StartOptions, terminal: Terminal, bindings: Bindings, encoding: str
+        self, start: StartOptions, terminal: RawTerminal, bindings: Bindings, encoding: str
     ) -> None:
         self.start = start
         self.terminal = terminal

@@ -8,7 +8,7 @@ from ludolf.tui.cells import plain, wrap
 from ludolf.tui.conversation import ASCII_SPINNER, SPINNER, SPINS_PER_SECOND, RunningCall
 from ludolf.tui.images import ImageProtocol, image_protocol
 from ludolf.tui.markdown import AnswerStream
-from ludolf.tui.notices import Notice, event_notice
+from ludolf.tui.notices import NoticeLine, event_notice
 from ludolf.tui.rows import EntryRows
 from ludolf.tui.theme import Theme
 
@@ -83,7 +83,7 @@ class Drawing:
     def notice(self, text: str, role: str = "muted") -> list[str]:
         """Render a notice, which may need several rows."""
         first, *rest = [row for line in text.split("\n") for row in wrap(line, self.cells - 2)]
-        rows = self._entries.notice(Notice(first, role))
+        rows = self._entries.notice(NoticeLine(first, role))
         return self.shown([*rows, *(self.styled(role, f"  {row}") for row in rest)])
 
     def event(self, frame: Frame) -> list[str]:

@@ -12,7 +12,7 @@ from ludolf.tui.drawing import Drawing, protocol_of
 from ludolf.tui.footer import footer_text
 from ludolf.tui.prompt_area import PromptArea
 from ludolf.tui.start_options import StartOptions
-from ludolf.tui.terminal import Capabilities, Terminal
+from ludolf.tui.terminal import RawTerminal, TerminalTraits
 from ludolf.tui.theme import Theme, built_in_theme, load_theme
 
 # Smaller terminals have one row for the editor and one for the footer.
@@ -41,7 +41,7 @@ class LiveView:
         problem: What is wrong with the theme that was chosen, or empty.
     """
 
-    def __init__(self, start: StartOptions, terminal: Terminal, encoding: str) -> None:
+    def __init__(self, start: StartOptions, terminal: RawTerminal, encoding: str) -> None:
         self._start = start
         self._terminal = terminal
         self._is_ascii = "utf" not in encoding.lower()
@@ -88,7 +88,7 @@ class LiveView:
         self._name = name
         self.drawing.use(self.theme, self._cells())
 
-    def learn(self, capabilities: Capabilities) -> bool:
+    def learn(self, capabilities: TerminalTraits) -> bool:
         """Take what the terminal says about itself; returns whether rows look different now."""
         is_light = bool(capabilities.is_light)
         if is_light == self._is_light:

@@ -6,7 +6,7 @@ import locale
 from collections.abc import Mapping
 
 from ludolf.tui.start_options import StartOptions
-from ludolf.tui.terminal import Terminal
+from ludolf.tui.terminal import RawTerminal
 
 _SIMPLE_TERMS = ("", "dumb", "unknown")
 _C_LOCALES = ("C", "POSIX")
@@ -19,7 +19,7 @@ def run_terminal(start: StartOptions, *, plain: bool) -> int:
         start: How the program was started.
         plain: Write lines only, without a live area and colours.
     """
-    terminal = Terminal(start.environ)
+    terminal = RawTerminal(start.environ)
     encoding = terminal_encoding(start.environ)
     is_simple = start.environ.get("TERM", "") in _SIMPLE_TERMS or terminal.known_size() is None
     if plain or is_simple:
@@ -30,7 +30,7 @@ def run_terminal(start: StartOptions, *, plain: bool) -> int:
         return asyncio.run(_run_live(start, terminal, encoding))
 
 
-async def _run_live(start: StartOptions, terminal: Terminal, encoding: str) -> int:
+async def _run_live(start: StartOptions, terminal: RawTerminal, encoding: str) -> int:
     from ludolf.tui.app import TerminalApp
     from ludolf.tui.bindings import load_bindings
 
