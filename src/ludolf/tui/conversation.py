@@ -115,10 +115,13 @@ class Conversation:
         self._printed: dict[tuple[str, ...], None] = {}
         self._own: list[str] = []
         self._answer: OpenAnswer | None = None
+        self._fed: list[str] = []
         self._thought: list[str] = []
         self._thinks_since: float | None = None
         self._writes_call = ""
         self._calls: dict[str, RunningCall] = {}
+        # Calls whose cards are printed and whose results are not stored yet.
+        self._carded: set[str] = set()
         self._shells: dict[str, tuple[str, str]] = {}
         self._state = ""
         self._busy_since = 0.0
@@ -189,6 +192,7 @@ class Conversation:
 
     def begin(self, data: Frame) -> None:
         """Show a session by its snapshot: entries that are not printed yet, then what runs."""
+        held = (self._answer, "".join(self._fed)) if self._answer is not None else None
         self._forget_work()
         state = _record(data.get("state"))
         if state:
@@ -200,9 +204,13 @@ class Conversation:
         if data.get("more") and len(fresh) == len(entries) and fresh:
             self.say("Earlier entries are in the pager (PgUp).")
         for entry in fresh:
-            self._rows += self.writer.entry(entry)
-            self._note(_record(entry.get("message")))
-        self._take_underway(_record(data.get("underway")))
+            message = _record(entry.get("message"))
+            is_open = self._continue_text(message, held)
+            self._end_text()
+            if not self._is_carded(message):
+                self._rows += self.writer.entry(entry, streamed=is_open)
+            self._note(message)
+        self._take_underway(_record(data.get("underway")), held)
         if data.get("interrupted"):
             self.say("The last run was interrupted. Send a message to continue.", "warning")
         self._effects.append(Effect("stats"))
@@ -259,9 +267,11 @@ class Conversation:
         self._state = ""
         self._set_busy(is_busy=False)
 
-    def _take_underway(self, work: Frame) -> None:
+    def _take_underway(self, work: Frame, held: tuple[OpenAnswer, str] | None) -> None:
         if isinstance(work.get("message"), dict):
-            self._continue_message(work["message"])
+            self._set_busy(is_busy=True)
+            if not self._continue_text(work["message"], held):
+                self._show_message(work["message"])
         for each in map(_record, _list(work.get("tools"))):
             if "result" not in each or each.get("result") is None:
                 self._tool_start(each)
@@ -278,9 +288,21 @@ class Conversation:
         for each in map(_record, _list(work.get("widgets"))):
             self._set_widget(each)
 
-    def _continue_message(self, message: Frame) -> None:
+    def _continue_text(self, message: Frame, held: tuple[OpenAnswer, str] | None) -> bool:
+        """Continue the text that was being written, if this message holds it."""
+        if held is None or message.get("role") != "assistant":
+            return False
+        answer, fed = held
+        for block in reversed([_record(each) for each in _list(message.get("content"))]):
+            text = str(block.get("text") or "") if block.get("type") == "text" else ""
+            if text.startswith(fed) and text:
+                self._answer, self._fed = answer, [fed]
+                self._feed(text[len(fed) :])
+                return True
+        return False
+
+    def _show_message(self, message: Frame) -> None:
         """Show the answer so far; its deltas follow."""
-        self._set_busy(is_busy=True)
         blocks = [_record(each) for each in _list(message.get("content"))]
         for block in blocks:
             if block.get("type") == "text":
@@ -315,11 +337,19 @@ class Conversation:
         role = message.get("role")
         if role == "assistant":
             self._assistant_end(message)
-        elif not self._note(message):
+        elif not self._note(message) and not self._is_carded(message):
             if role == "user":
                 self._rows += self.writer.prompt(message, self._author(message))
             else:
                 self._rows += self.writer.entry({"type": "message", "message": message})
+
+    def _is_carded(self, message: Frame) -> bool:
+        """Return whether a result was printed when its call ended, before it was stored."""
+        id = str(message.get("toolCallId"))
+        if message.get("role") != "toolResult" or id not in self._carded:
+            return False
+        self._carded.remove(id)
+        return True
 
     def _author(self, message: Frame) -> str | None:
         """Return the name of the client whose prompt this is; None for our own."""
@@ -365,12 +395,13 @@ class Conversation:
                 self._writes_call = ""
 
     def _start_text(self) -> None:
-        self._answer = self.writer.answer()
+        self._answer, self._fed = self.writer.answer(), []
 
     def _feed(self, delta: str) -> None:
         if self._answer is None:
             self._start_text()
         assert self._answer is not None
+        self._fed.append(delta)
         self._rows += self._answer.feed(delta)
 
     def _end_text(self) -> None:
@@ -402,8 +433,8 @@ class Conversation:
         id = str(frame.get("toolCallId"))
         call = self._calls.pop(id, None)
         seconds = None if call is None else self._clock() - call.started
-        if not self._note({"role": "toolResult", "toolCallId": id}):
-            self._rows += self.writer.result(frame, seconds)
+        self._carded.add(id)
+        self._rows += self.writer.result(frame, seconds)
 
     def _call_rows(self) -> Iterable[str]:
         for call in self._calls.values():
@@ -437,6 +468,7 @@ class Conversation:
         self._end_thinking()
         self._end_text()
         self._calls.clear()
+        self._carded.clear()
         self._state = self._writes_call = ""
         self._set_busy(is_busy=False)
         self._effects += (Effect("stats"), Effect("settled"))
@@ -580,7 +612,7 @@ def _key(message: Frame) -> tuple[str, ...]:
     """Return what identifies a message in frames and in entries."""
     role = str(message.get("role"))
     if role == "toolResult":
-        return role, str(message.get("toolCallId"))
+        return role, str(message.get("toolCallId")), str(message.get("timestamp"))
     if role == "bashExecution":
         return role, str(message.get("command")), str(message.get("output"))[-200:]
     return role, str(message.get("timestamp"))
