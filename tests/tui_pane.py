@@ -4,6 +4,7 @@ The test sends one JSON order a line over a Unix socket. The program draws, asks
 its attributes and waits for the answer: then the terminal has read all that came before.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -12,8 +13,13 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self
+
+from ludolf.tui.keys import KeyParser, TerminalReply
+from ludolf.tui.pace import DrawPace
+from ludolf.tui.screen import LiveScreen
+from ludolf.tui.terminal import RawTerminal
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -25,15 +31,23 @@ class Pane:
         folder: A private folder, whose path is short enough for a socket.
         columns, lines: The size of the pane.
         first: A shell command that runs in the pane before the program.
+        settle_seconds: How long the program waits after a change of its size.
     """
 
-    def __init__(self, folder: Path, columns: int, lines: int, first: str = "true") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        columns: int,
+        lines: int,
+        first: str = "true",
+        settle_seconds: float = 0.0,
+    ) -> None:
         self._folder = folder
         self._door = socket.socket(socket.AF_UNIX)
         self._door.bind(str(folder / "orders"))
         self._door.listen()
         self._door.settimeout(60)
-        script = f"{first}; exec {sys.executable} -P {__file__} {folder}"
+        script = f"{first}; exec {sys.executable} -P {__file__} {folder} {settle_seconds}"
         self.tmux("new-session", "-d", "-x", str(columns), "-y", str(lines), script)
         self._link, _ = self._door.accept()
         self._link.settimeout(60)
@@ -62,9 +76,13 @@ class Pane:
         self._link.sendall(json.dumps(what).encode() + b"\n")
         self.hear("done")
 
+    def set_size(self, columns: int, lines: int) -> None:
+        """Change the size."""
+        self.tmux("resize-window", "-x", str(columns), "-y", str(lines))
+
     def resize(self, columns: int, lines: int) -> None:
         """Change the size, and wait until the program has drawn for it."""
-        self.tmux("resize-window", "-x", str(columns), "-y", str(lines))
+        self.set_size(columns, lines)
         while self.hear("size")["size"] != [columns, lines]:
             pass
 
@@ -105,7 +123,7 @@ class Pane:
         self.tmux("kill-server")
 
 
-def _job_control(folder: str) -> None:
+def _job_control(folder: str, settle_seconds: float) -> None:
     """Run the program as a shell does: when it stops, note the terminal's state and continue it."""
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     child = os.fork()
@@ -113,7 +131,7 @@ def _job_control(folder: str) -> None:
         os.setpgid(0, 0)
         os.tcsetpgrp(0, os.getpid())
         signal.signal(signal.SIGTTOU, signal.SIG_DFL)
-        _program(f"{folder}/orders")
+        asyncio.run(_program(folder, settle_seconds))
         os._exit(0)
     while os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1]):
         os.tcsetpgrp(0, os.getpid())
@@ -130,41 +148,51 @@ def is_sane(descriptor: int) -> bool:
     return state[3] & local == local and bool(state[0] & termios.ICRNL)
 
 
-def _program(path: str) -> None:
-    """Obey orders until the test goes away."""
-    from ludolf.tui.keys import KeyParser, TerminalReply
-    from ludolf.tui.screen import LiveScreen
-    from ludolf.tui.terminal import RawTerminal
+class _Program:
+    """Obeys orders until the test goes away."""
 
-    link = socket.socket(socket.AF_UNIX)
-    link.connect(path)
-    parser = KeyParser()
-    with RawTerminal(os.environ) as terminal:
-        screen = LiveScreen(terminal.write, terminal.size)
+    def __init__(self, terminal: RawTerminal, link: socket.socket, settle_seconds: float) -> None:
+        self._terminal = terminal
+        self._link = link
+        self._screen = LiveScreen(terminal.write, terminal.size)
+        self._parser = KeyParser()
+        self._size = terminal.size()
+        self._loop = asyncio.get_running_loop()
+        self._pace = DrawPace(self._draw, self._loop, settle_seconds=settle_seconds)
 
-        def settle(message: dict[str, object]) -> None:
-            terminal.write(b"\x1b[5n")
-            while not any(
-                event == TerminalReply("csi", "0n") for event in parser.feed(terminal.read())
-            ):
-                pass
-            link.sendall(json.dumps(message).encode() + b"\n")
-
-        def resized(number: int, frame: FrameType | None) -> None:
-            screen.resized()
-            screen.draw()
-            settle({"size": terminal.size()})
-
-        signal.signal(signal.SIGWINCH, resized)
-        for line in link.makefile("r"):
+    async def run(self) -> None:
+        self._loop.add_signal_handler(signal.SIGWINCH, self._pace.resized)
+        reader, _ = await asyncio.open_unix_connection(sock=self._link, limit=1 << 24)
+        async for line in reader:
             what = json.loads(line)
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])
-            _obey(screen, terminal, what)
-            settle({"done": True})
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGWINCH])
+            _obey(self._screen, self._terminal, what)
+            self._pace.now()
+            self._say({"done": True})
+        self._pace.close()
+        self._screen.close()
+
+    def _draw(self) -> None:
+        self._screen.draw()
+        if self._terminal.size() != self._size:
+            self._size = self._terminal.size()
+            self._say({"size": self._size})
+
+    def _say(self, message: dict[str, object]) -> None:
+        """Send a message when the terminal has read all that was written."""
+        self._terminal.write(b"\x1b[5n")
+        while TerminalReply("csi", "0n") not in self._parser.feed(self._terminal.read()):
+            pass
+        os.write(self._link.fileno(), json.dumps(message).encode() + b"\n")
 
 
-def _obey(screen: Any, terminal: Any, what: dict[str, Any]) -> None:
+async def _program(folder: str, settle_seconds: float) -> None:
+    link = socket.socket(socket.AF_UNIX)
+    link.connect(f"{folder}/orders")
+    with RawTerminal(os.environ) as terminal:
+        await _Program(terminal, link, settle_seconds).run()
+
+
+def _obey(screen: LiveScreen, terminal: RawTerminal, what: dict[str, Any]) -> None:
     if "print" in what:
         screen.print(what["print"])
     if "show" in what:
@@ -178,8 +206,7 @@ def _obey(screen: Any, terminal: Any, what: dict[str, Any]) -> None:
         screen.resume()
     if what.get("end"):
         screen.close()
-    screen.draw()
 
 
 if __name__ == "__main__":
-    _job_control(sys.argv[1])
+    _job_control(sys.argv[1], float(sys.argv[2]))

@@ -45,6 +45,11 @@ def test_width_counts_cells_not_letters(text: str, cells: int) -> None:
     assert width(text) == cells
 
 
+@given(text=st.one_of(TEXTS, st.text(st.characters(exclude_categories=("Cc", "Cs")))))
+def test_the_width_of_a_text_is_that_of_its_clusters(text: str) -> None:
+    assert width(text) == sum(map(width, clusters(text)))
+
+
 def test_a_cluster_is_never_divided() -> None:
     assert cut(f"a{FAMILY}b", 2) == "a"
     assert cut(f"a{FAMILY}b", 3) == f"a{FAMILY}"

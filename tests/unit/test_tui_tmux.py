@@ -3,10 +3,12 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from ludolf.tui.pace import SETTLE_SECONDS
 from tests.tui_pane import Pane
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
@@ -54,6 +56,26 @@ def test_a_stream_and_six_resizes_leave_each_row_once_and_one_live_area(
         for mark in ("STATUS", "PROMPT", "FOOTER", "────"):
             assert len([row for row in rows if mark in row]) == 1, mark
         assert len(rows) == len(shell) + len(finished) + 4
+
+
+def _drag(pane: Pane) -> None:
+    for size in SIZES:
+        pane.set_size(*size)
+
+
+def test_sizes_that_change_during_each_draw_lose_no_row_and_leave_one_prompt(folder: Path) -> None:
+    with Pane(folder, 80, 24, settle_seconds=SETTLE_SECONDS) as pane:
+        finished: list[str] = []
+        with ThreadPoolExecutor(1) as others:
+            drag = others.submit(_drag, pane)
+            while not drag.done():
+                _stream(pane, finished, 80)
+            drag.result()
+        pane.resize(70, 20)
+        _stream(pane, finished, 70)
+        rows = pane.rows()
+        assert [row for row in rows if row.startswith("row")] == finished
+        assert len([row for row in rows if "PROMPT" in row or "FOOTER" in row]) == 2
 
 
 def test_the_pager_and_the_end_leave_the_rows_as_they_were(folder: Path) -> None:

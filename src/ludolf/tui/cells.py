@@ -22,6 +22,11 @@ _SEQUENCE = re.compile(
     r"|\x1b[ -/]+[0-~]"
     r"|\x1b[0-OQ-WYZ\\`-~]"
 )
+# Latin, Greek, Cyrillic, punctuation, arrows, frames, kana, Han and Hangul: no two combine.
+_SINGLE = re.compile(
+    r"[ -~\xa0-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u203b\u2190-\u21ff"
+    r"\u2500-\u25ff\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]*"
+)
 _UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -58,6 +63,8 @@ def width(row: str) -> int:
         row = _STYLE.sub("", row)
     if row.isascii():
         return len(row)
+    if _SINGLE.fullmatch(row):
+        return _library()[0](row)
     return sum(map(cluster_width, clusters(row)))
 
 
