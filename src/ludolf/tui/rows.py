@@ -101,14 +101,8 @@ class EntryRows:
                 return self._spaced(self._shell(message, seconds), "card")
             case CustomMessage():
                 return self._custom(message)
-            case CompactionSummaryMessage():
-                return self.notice(
-                    NoticeLine(f"Compacted from {tokens(message.tokens_before)} tokens")
-                )
-            case BranchSummaryMessage():
-                return self.notice(NoticeLine(f"Summary of the branch left: {message.summary}"))
-            case OpaqueMessage():
-                return self.notice(NoticeLine(f"Message of role {message.role}"))
+            case _:
+                return self.notice(NoticeLine(_summary_line(message)))
 
     def prompt(self, content: str | tuple[Part, ...], *, sender: str = "") -> list[str]:
         """Render a prompt, with the name of the client if another one sent it."""
@@ -238,6 +232,18 @@ class EntryRows:
         return self.notice(
             NoticeLine(f"{title}: {'/'.join(text_field(entry, each) for each in names)}")
         )
+
+
+def _summary_line(
+    message: CompactionSummaryMessage | BranchSummaryMessage | OpaqueMessage,
+) -> str:
+    match message:
+        case CompactionSummaryMessage():
+            return f"Compacted from {tokens(message.tokens_before)} tokens"
+        case BranchSummaryMessage():
+            return f"Summary of the branch left: {message.summary}"
+        case OpaqueMessage():
+            return f"Message of role {message.role}"
 
 
 def _one_row(text: str) -> str:
