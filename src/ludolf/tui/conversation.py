@@ -12,7 +12,7 @@ import msgspec
 
 from ludolf.tui.cells import cut, plain
 
-Frame = dict[str, Any]
+_Frame = dict[str, Any]
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASCII_SPINNER = "|/-\\"
 SPINS_PER_SECOND = 4
@@ -41,12 +41,12 @@ class RowWriter(Protocol):
     cells: int
     is_ascii: bool
 
-    def entry(self, entry: Frame, *, streamed: bool = False) -> list[str]: ...
-    def prompt(self, message: Frame, by: str | None) -> list[str]: ...
+    def entry(self, entry: _Frame, *, streamed: bool = False) -> list[str]: ...
+    def prompt(self, message: _Frame, by: str | None) -> list[str]: ...
     def notice(self, text: str, role: str = "muted") -> list[str]: ...
-    def event(self, frame: Frame) -> list[str]: ...
+    def event(self, frame: _Frame) -> list[str]: ...
     def thinking(self, text: str, *, shown: bool) -> list[str]: ...
-    def result(self, frame: Frame, seconds: float | None) -> list[str]: ...
+    def result(self, frame: _Frame, seconds: float | None) -> list[str]: ...
     def running(self, call: "RunningCall", seconds: float) -> list[str]: ...
     def answer(self) -> OpenAnswer: ...
     def styled(self, role: str, text: str) -> str: ...
@@ -61,7 +61,7 @@ class RunningCall(msgspec.Struct):
     partial: Any = None
 
 
-class SessionInfo(msgspec.Struct):
+class FooterInfo(msgspec.Struct):
     """What the footer says."""
 
     id: str = ""
@@ -100,12 +100,12 @@ class Conversation:
     ) -> None:
         self.writer = writer
         self.show_thinking = show_thinking
-        self.info = SessionInfo()
+        self.info = FooterInfo()
         self.is_busy = False
         self.steering: tuple[str, ...] = ()
         self.follow_up: tuple[str, ...] = ()
         # Dialogs that wait for an answer, the oldest first.
-        self.dialogs: dict[str, Frame] = {}
+        self.dialogs: dict[str, _Frame] = {}
         self.others: dict[str, str] = {}
         self.statuses: dict[str, str] = {}
         self.widgets: dict[str, tuple[list[str], bool]] = {}
@@ -175,7 +175,7 @@ class Conversation:
     def shell_began(self, id: str, command: str) -> None:
         self._shells[id] = command, ""
 
-    def shell_ended(self, id: str, result: Frame) -> None:
+    def shell_ended(self, id: str, result: _Frame) -> None:
         """Print a shell command of the user with its result."""
         command, _ = self._shells.pop(id, ("", ""))
         message = {"role": "bashExecution", "command": command, **result}
@@ -184,13 +184,13 @@ class Conversation:
 
     # ------------------------------------------------------------ in
 
-    def take(self, frame: Frame) -> None:
+    def take(self, frame: _Frame) -> None:
         """Take one frame; unknown ones are passed over."""
         handle = _HANDLERS.get(str(frame.get("type")))
         if handle is not None:
             handle(self, frame)
 
-    def begin(self, data: Frame) -> None:
+    def begin(self, data: _Frame) -> None:
         """Show a session by its snapshot: entries that are not printed yet, then what runs."""
         held = (self._answer, "".join(self._fed)) if self._answer is not None else None
         self._forget_work()
@@ -215,13 +215,13 @@ class Conversation:
             self.say("The last run was interrupted. Send a message to continue.", "warning")
         self._effects.append(Effect("stats"))
 
-    def show_entries(self, entries: Iterable[Frame]) -> None:
+    def show_entries(self, entries: Iterable[_Frame]) -> None:
         """Print stored entries, also those that were printed before."""
         for entry in entries:
             self._rows += self.writer.entry(entry)
             self._note(_record(entry.get("message")))
 
-    def set_state(self, state: Frame) -> None:
+    def set_state(self, state: _Frame) -> None:
         """Take the answer to `get_state`."""
         info, model = self.info, _record(state.get("model"))
         info.id = str(state.get("sessionId") or "")
@@ -232,14 +232,14 @@ class Conversation:
         self.set_model(model)
         self._set_busy(is_busy=bool(state.get("isStreaming")))
 
-    def set_model(self, model: Frame) -> None:
+    def set_model(self, model: _Frame) -> None:
         """Take a model as the server describes it."""
         self.info.model = str(model.get("id") or "")
         self.info.provider = str(model.get("provider") or "")
         window = model.get("contextWindow")
         self.info.window = window if isinstance(window, int) else 0
 
-    def set_stats(self, stats: Frame) -> None:
+    def set_stats(self, stats: _Frame) -> None:
         """Take the answer to `get_session_stats`."""
         cost = stats.get("cost")
         self.info.cost = float(cost) if isinstance(cost, int | float) else 0.0
@@ -267,7 +267,7 @@ class Conversation:
         self._state = ""
         self._set_busy(is_busy=False)
 
-    def _take_underway(self, work: Frame, held: tuple[OpenAnswer, str] | None) -> None:
+    def _take_underway(self, work: _Frame, held: tuple[OpenAnswer, str] | None) -> None:
         if isinstance(work.get("message"), dict):
             self._set_busy(is_busy=True)
             if not self._continue_text(work["message"], held):
@@ -288,7 +288,7 @@ class Conversation:
         for each in map(_record, _list(work.get("widgets"))):
             self._set_widget(each)
 
-    def _continue_text(self, message: Frame, held: tuple[OpenAnswer, str] | None) -> bool:
+    def _continue_text(self, message: _Frame, held: tuple[OpenAnswer, str] | None) -> bool:
         """Continue the text that was being written, if this message holds it."""
         if held is None or message.get("role") != "assistant":
             return False
@@ -301,7 +301,7 @@ class Conversation:
                 return True
         return False
 
-    def _show_message(self, message: Frame) -> None:
+    def _show_message(self, message: _Frame) -> None:
         """Show the answer so far; its deltas follow."""
         blocks = [_record(each) for each in _list(message.get("content"))]
         for block in blocks:
@@ -312,7 +312,7 @@ class Conversation:
 
     # ------------------------------------------------------------ messages
 
-    def _is_printed(self, entry: Frame) -> bool:
+    def _is_printed(self, entry: _Frame) -> bool:
         message = entry.get("message")
         if isinstance(message, dict):
             return _key(message) in self._printed
@@ -321,7 +321,7 @@ class Conversation:
         self._printed[key] = None
         return is_known
 
-    def _note(self, message: Frame) -> bool:
+    def _note(self, message: _Frame) -> bool:
         """Remember that a message is printed; returns whether it was before."""
         if not message:
             return False
@@ -332,7 +332,7 @@ class Conversation:
             del self._printed[next(iter(self._printed))]
         return was_printed
 
-    def _message_end(self, frame: Frame) -> None:
+    def _message_end(self, frame: _Frame) -> None:
         message = _record(frame.get("message"))
         role = message.get("role")
         if role == "assistant":
@@ -343,7 +343,7 @@ class Conversation:
             else:
                 self._rows += self.writer.entry({"type": "message", "message": message})
 
-    def _is_carded(self, message: Frame) -> bool:
+    def _is_carded(self, message: _Frame) -> bool:
         """Return whether a result was printed when its call ended, before it was stored."""
         id = str(message.get("toolCallId"))
         if message.get("role") != "toolResult" or id not in self._carded:
@@ -351,7 +351,7 @@ class Conversation:
         self._carded.remove(id)
         return True
 
-    def _author(self, message: Frame) -> str | None:
+    def _author(self, message: _Frame) -> str | None:
         """Return the name of the client whose prompt this is; None for our own."""
         text = message_text(message).strip()
         if text in self._own:
@@ -361,7 +361,7 @@ class Conversation:
             return None
         return next(iter(self.others.values())) if len(self.others) == 1 else "another client"
 
-    def _assistant_end(self, message: Frame) -> None:
+    def _assistant_end(self, message: _Frame) -> None:
         self._end_thinking()
         self._end_text()
         self._writes_call = ""
@@ -369,7 +369,7 @@ class Conversation:
             entry = {"type": "message", "message": message}
             self._rows += self.writer.entry(entry, streamed=True)
 
-    def _message_update(self, frame: Frame) -> None:
+    def _message_update(self, frame: _Frame) -> None:
         event = _record(frame.get("assistantMessageEvent"))
         match event.get("type"):
             case "text_delta":
@@ -419,17 +419,17 @@ class Conversation:
 
     # ------------------------------------------------------------ tools
 
-    def _tool_start(self, frame: Frame) -> None:
+    def _tool_start(self, frame: _Frame) -> None:
         self._end_text()
         call = RunningCall(str(frame.get("toolName")), frame.get("args"), self._clock())
         self._calls[str(frame.get("toolCallId"))] = call
 
-    def _tool_update(self, frame: Frame) -> None:
+    def _tool_update(self, frame: _Frame) -> None:
         call = self._calls.get(str(frame.get("toolCallId")))
         if call is not None:
             call.partial = frame.get("partialResult")
 
-    def _tool_end(self, frame: Frame) -> None:
+    def _tool_end(self, frame: _Frame) -> None:
         id = str(frame.get("toolCallId"))
         call = self._calls.pop(id, None)
         seconds = None if call is None else self._clock() - call.started
@@ -442,7 +442,7 @@ class Conversation:
 
     # ------------------------------------------------------------ shell commands of the user
 
-    def _shell_update(self, frame: Frame) -> None:
+    def _shell_update(self, frame: _Frame) -> None:
         id = str(frame.get("id"))
         if id in self._shells:
             command, output = self._shells[id]
@@ -461,10 +461,10 @@ class Conversation:
             self._busy_since = self._clock()
         self.is_busy = is_busy
 
-    def _agent_start(self, frame: Frame) -> None:
+    def _agent_start(self, frame: _Frame) -> None:
         self._set_busy(is_busy=True)
 
-    def _agent_settled(self, frame: Frame) -> None:
+    def _agent_settled(self, frame: _Frame) -> None:
         self._end_thinking()
         self._end_text()
         self._calls.clear()
@@ -473,21 +473,21 @@ class Conversation:
         self._set_busy(is_busy=False)
         self._effects += (Effect("stats"), Effect("settled"))
 
-    def _turn_end(self, frame: Frame) -> None:
+    def _turn_end(self, frame: _Frame) -> None:
         self._effects.append(Effect("stats"))
 
-    def _retry_start(self, frame: Frame) -> None:
+    def _retry_start(self, frame: _Frame) -> None:
         self._event(frame)
         self._state = "Waiting for another attempt"
 
-    def _retry_end(self, frame: Frame) -> None:
+    def _retry_end(self, frame: _Frame) -> None:
         self._event(frame)
         self._state = ""
 
-    def _compaction_start(self, frame: Frame) -> None:
+    def _compaction_start(self, frame: _Frame) -> None:
         self._state = "Compacting the conversation"
 
-    def _compaction_end(self, frame: Frame) -> None:
+    def _compaction_end(self, frame: _Frame) -> None:
         self._event(frame)
         self._state = ""
         before = _record(frame.get("result")).get("tokensBefore")
@@ -495,7 +495,7 @@ class Conversation:
             self.say(f"Compacted from {before} tokens")
         self._effects.append(Effect("stats"))
 
-    def _event(self, frame: Frame) -> None:
+    def _event(self, frame: _Frame) -> None:
         """Print the line of an event."""
         self._rows += self.writer.event(frame)
 
@@ -517,7 +517,7 @@ class Conversation:
 
     # ------------------------------------------------------------ queue
 
-    def _queue_update(self, frame: Frame) -> None:
+    def _queue_update(self, frame: _Frame) -> None:
         self.steering = tuple(map(str, _list(frame.get("steering"))))
         self.follow_up = tuple(map(str, _list(frame.get("followUp"))))
 
@@ -532,24 +532,24 @@ class Conversation:
 
     # ------------------------------------------------------------ session and clients
 
-    def _thinking_level(self, frame: Frame) -> None:
+    def _thinking_level(self, frame: _Frame) -> None:
         self.info.level = str(frame.get("level"))
 
-    def _info_changed(self, frame: Frame) -> None:
+    def _info_changed(self, frame: _Frame) -> None:
         self.info.name = _text_or_none(frame.get("name"))
 
-    def _client_joined(self, frame: Frame) -> None:
+    def _client_joined(self, frame: _Frame) -> None:
         self.others[str(frame.get("client"))] = plain(str(frame.get("name") or frame.get("client")))
 
-    def _client_left(self, frame: Frame) -> None:
+    def _client_left(self, frame: _Frame) -> None:
         self.others.pop(str(frame.get("client")), None)
 
-    def _resync(self, frame: Frame) -> None:
+    def _resync(self, frame: _Frame) -> None:
         self.begin(_record(frame.get("data")))
 
     # ------------------------------------------------------------ requests of extensions
 
-    def _ui_request(self, frame: Frame) -> None:
+    def _ui_request(self, frame: _Frame) -> None:
         match frame.get("method"):
             case "select" | "confirm" | "input" | "editor":
                 self.dialogs[str(frame.get("id"))] = frame
@@ -571,7 +571,7 @@ class Conversation:
             case "open_url":
                 self._open_url(frame)
 
-    def _close_dialog(self, frame: Frame) -> None:
+    def _close_dialog(self, frame: _Frame) -> None:
         dialog = self.dialogs.pop(str(frame.get("targetId")), None)
         by = frame.get("by")
         if dialog is not None and isinstance(by, str):
@@ -584,7 +584,7 @@ class Conversation:
         else:
             self.statuses.pop(key, None)
 
-    def _set_widget(self, frame: Frame) -> None:
+    def _set_widget(self, frame: _Frame) -> None:
         key, lines = str(frame.get("widgetKey")), frame.get("widgetLines")
         if isinstance(lines, list):
             is_below = frame.get("widgetPlacement") == "belowEditor"
@@ -592,14 +592,14 @@ class Conversation:
         else:
             self.widgets.pop(key, None)
 
-    def _open_url(self, frame: Frame) -> None:
+    def _open_url(self, frame: _Frame) -> None:
         instructions = frame.get("instructions")
         if isinstance(instructions, str):
             self.say(plain(instructions))
         self.say(f"Open {plain(str(frame.get('url')))}", "accent")
 
 
-def message_text(message: Frame) -> str:
+def message_text(message: _Frame) -> str:
     """Return the text of a message."""
     content = message.get("content")
     if isinstance(content, str):
@@ -608,7 +608,7 @@ def message_text(message: Frame) -> str:
     return "".join(str(each.get("text")) for each in blocks if each.get("type") == "text")
 
 
-def _key(message: Frame) -> tuple[str, ...]:
+def _key(message: _Frame) -> tuple[str, ...]:
     """Return what identifies a message in frames and in entries."""
     role = str(message.get("role"))
     if role == "toolResult":
@@ -618,7 +618,7 @@ def _key(message: Frame) -> tuple[str, ...]:
     return role, str(message.get("timestamp"))
 
 
-def _record(value: Any) -> Frame:
+def _record(value: Any) -> _Frame:
     return value if isinstance(value, dict) else {}
 
 
@@ -630,7 +630,7 @@ def _text_or_none(value: Any) -> str | None:
     return plain(value) if isinstance(value, str) and value else None
 
 
-_HANDLERS: dict[str, Callable[[Conversation, Frame], None]] = {
+_HANDLERS: dict[str, Callable[[Conversation, _Frame], None]] = {
     "agent_start": Conversation._agent_start,
     "agent_settled": Conversation._agent_settled,
     "turn_end": Conversation._turn_end,

@@ -8,9 +8,9 @@ from ludolf.tui.cells import cut, plain, wrap
 from ludolf.tui.editor import LineEditor
 from ludolf.tui.keys import InputEvent, KeyPress
 
-Frame = dict[str, Any]
-Answer = dict[str, Any]
-CANCELLED: Answer = {"cancelled": True}
+_Frame = dict[str, Any]
+DialogAnswer = dict[str, Any]
+CANCELLED: DialogAnswer = {"cancelled": True}
 _YES, _NO = ("Yes", "No")
 # Rows of the editor in a dialog that asks for a text.
 _EDITOR_ROWS = 6
@@ -36,7 +36,7 @@ class Dialog:
         bindings: The keys that move and choose.
     """
 
-    def __init__(self, request: Frame, bindings: Bindings) -> None:
+    def __init__(self, request: _Frame, bindings: Bindings) -> None:
         self.id = str(request.get("id"))
         self._request = request
         self._bindings = bindings
@@ -60,7 +60,7 @@ class Dialog:
 
     # ------------------------------------------------------------ keys
 
-    def handle(self, event: InputEvent) -> Answer | None:
+    def handle(self, event: InputEvent) -> DialogAnswer | None:
         """Obey a key; returns the answer once there is one."""
         if isinstance(event, KeyPress) and self._bindings.matches(event, "tui.select.cancel"):
             return {"confirmed": False} if self._method == "confirm" else CANCELLED
@@ -68,7 +68,7 @@ class Dialog:
             return self._write(event)
         return self._choose(event) if isinstance(event, KeyPress) else None
 
-    def _write(self, event: InputEvent) -> Answer | None:
+    def _write(self, event: InputEvent) -> DialogAnswer | None:
         assert self._editor is not None
         if self._editor.handle(event):
             return None
@@ -76,7 +76,7 @@ class Dialog:
             return {"value": self._editor.expanded()}
         return None
 
-    def _choose(self, key: KeyPress) -> Answer | None:
+    def _choose(self, key: KeyPress) -> DialogAnswer | None:
         matches, count = self._bindings.matches, len(self._options)
         if matches(key, "tui.select.up"):
             self._at = (self._at - 1) % count
@@ -92,7 +92,7 @@ class Dialog:
             return self._answer(count - 1)
         return None
 
-    def _answer(self, index: int) -> Answer:
+    def _answer(self, index: int) -> DialogAnswer:
         if self._method == "confirm":
             return {"confirmed": index == 0}
         return {"value": self._options[index]}

@@ -12,7 +12,7 @@ from ludolf.tui.notices import NoticeLine, event_notice
 from ludolf.tui.rows import EntryRows
 from ludolf.tui.theme import Theme
 
-Frame = dict[str, Any]
+_Frame = dict[str, Any]
 _ASCII = str.maketrans(
     {
         **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯", "+"),
@@ -71,11 +71,11 @@ class Drawing:
         """Return a stream for the next answer."""
         return ShownAnswer(self, AnswerStream(self.cells, self.theme), self._entries.separation())
 
-    def entry(self, entry: Frame, *, streamed: bool = False) -> list[str]:
+    def entry(self, entry: _Frame, *, streamed: bool = False) -> list[str]:
         """Render a stored entry."""
         return self.shown(self._entries.rows(_whole(entry), streamed=streamed))
 
-    def prompt(self, message: Frame, by: str | None) -> list[str]:
+    def prompt(self, message: _Frame, by: str | None) -> list[str]:
         """Render a prompt, with the name of the client that sent it, if it is another one."""
         entry = _whole({"type": "message", "message": message})
         return self.shown(self._entries.rows(entry, sender=by or ""))
@@ -86,7 +86,7 @@ class Drawing:
         rows = self._entries.notice(NoticeLine(first, role))
         return self.shown([*rows, *(self.styled(role, f"  {row}") for row in rest)])
 
-    def event(self, frame: Frame) -> list[str]:
+    def event(self, frame: _Frame) -> list[str]:
         """Render an event that is a line of its own; others have no rows."""
         found = event_notice(frame)
         return [] if found is None else self.notice(plain(found.text), found.role)
@@ -96,7 +96,7 @@ class Drawing:
         self._entries.show_thinking = shown
         return self.shown(self._entries.thinking(text))
 
-    def result(self, frame: Frame, seconds: float | None) -> list[str]:
+    def result(self, frame: _Frame, seconds: float | None) -> list[str]:
         """Render a call that has ended, by the event of its end."""
         given = frame.get("result")
         result = given if isinstance(given, dict) else {}
@@ -176,11 +176,11 @@ class WholeEntries:
         entries: All entries, which hold the calls of results.
     """
 
-    def __init__(self, drawing: Drawing, entries: Iterable[Frame]) -> None:
+    def __init__(self, drawing: Drawing, entries: Iterable[_Frame]) -> None:
         self._drawing = drawing
         self._calls = {str(call.get("id")): call for call in _calls(entries)}
 
-    def rows(self, entry: Frame, cells: int) -> list[str]:
+    def rows(self, entry: _Frame, cells: int) -> list[str]:
         """Return the rows of an entry, the first one blank."""
         message = entry.get("message")
         role = message.get("role") if isinstance(message, dict) else ""
@@ -225,7 +225,7 @@ class WholeEntries:
         return rows
 
 
-def _calls(entries: Iterable[Frame]) -> Iterable[Frame]:
+def _calls(entries: Iterable[_Frame]) -> Iterable[_Frame]:
     for entry in entries:
         message = entry.get("message")
         content = message.get("content") if isinstance(message, dict) else None
@@ -234,7 +234,7 @@ def _calls(entries: Iterable[Frame]) -> Iterable[Frame]:
                 yield block
 
 
-def _whole(entry: Frame) -> Frame:
+def _whole(entry: _Frame) -> _Frame:
     """Return an entry with the fields that every stored one has."""
     return {"id": "live", "parentId": None, "timestamp": "1970-01-01T00:00:00.000Z", **entry}
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ludolf.tui.cells import cut, plain, width
-from ludolf.tui.conversation import Conversation, SessionInfo
+from ludolf.tui.conversation import Conversation, FooterInfo
 
 _MOST_HEAD_BYTES = 4096
 
@@ -38,7 +38,7 @@ def _right(conversation: Conversation, dot: str, *, is_ascii: bool) -> str:
     return f" {dot} ".join(part for part in parts if part)
 
 
-def _model(info: SessionInfo, mark: str) -> str:
+def _model(info: FooterInfo, mark: str) -> str:
     if not info.model:
         return ""
     return f"{plain(info.model)} {mark} {info.level}" if info.level != "off" else plain(info.model)

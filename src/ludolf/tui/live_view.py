@@ -11,13 +11,13 @@ from ludolf.tui.dialogs import Dialog
 from ludolf.tui.drawing import Drawing, protocol_of
 from ludolf.tui.footer import footer_text
 from ludolf.tui.prompt_area import PromptArea
+from ludolf.tui.screen import Cursor
 from ludolf.tui.start_options import StartOptions
 from ludolf.tui.terminal import RawTerminal, TerminalTraits
 from ludolf.tui.theme import Theme, built_in_theme, load_theme
 
 # Smaller terminals have one row for the editor and one for the footer.
 LEAST_COLUMNS, LEAST_LINES = 30, 8
-Cursor = tuple[int, int] | None
 
 
 class LiveParts(Protocol):

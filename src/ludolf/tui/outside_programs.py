@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from shutil import which
 
 from ludolf.base import LudolfError
@@ -33,7 +33,7 @@ def edited_outside(text: str, environ: Mapping[str, str]) -> str:
     try:
         with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
-        code = subprocess.call([*words, path])
+        code = subprocess.call([*words, path], env=dict(environ))
         if code:
             raise LudolfError(f"{words[0]} ended with code {code}. The text is unchanged.")
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -52,15 +52,16 @@ async def clipboard_image(environ: Mapping[str, str]) -> tuple[str, str] | None:
         program = which(command[0], path=path)
         if program is None or (variable and not environ.get(variable)):
             continue
-        data = await _output(program, *command[1:])
+        data = await _output((program, *command[1:]), environ)
         if data.startswith(_PNG) and len(data) <= _LARGEST_IMAGE:
             return base64.b64encode(data).decode(), "image/png"
     return None
 
 
-async def _output(*command: str) -> bytes:
+async def _output(command: Sequence[str], environ: Mapping[str, str]) -> bytes:
     process = await asyncio.create_subprocess_exec(
         *command,
+        env=dict(environ),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -9,7 +9,7 @@ import msgspec
 from ludolf.tui.cells import cut, plain, unstyled
 from ludolf.tui.keys import InputEvent, KeyPress
 
-Entry = dict[str, Any]
+_Entry = dict[str, Any]
 # Entries whose rows are made at once; more of them when the reader reaches the first.
 _STEP = 200
 _FOLDED_ROWS = 12
@@ -20,7 +20,7 @@ _KEYS = "q back  / search  n N next  Enter fold  [ ] branches  y copy  arrows Pg
 class PagedEntry(msgspec.Struct):
     """An entry and its rows; a long one is folded."""
 
-    entry: Entry
+    entry: _Entry
     rows: list[str]
     is_folded: bool
 
@@ -31,10 +31,10 @@ class PagedEntry(msgspec.Struct):
         return [*self.rows[:_FOLDED_ROWS], f"  ... {more} more rows (Enter)"]
 
 
-class SessionTree:
+class EntryTree:
     """The entries of all branches, in the order of the file."""
 
-    def __init__(self, entries: Sequence[Entry], leaf: str | None) -> None:
+    def __init__(self, entries: Sequence[_Entry], leaf: str | None) -> None:
         self._by_id = {str(each.get("id")): each for each in entries}
         self._children: dict[str, list[str]] = {}
         for each in entries:
@@ -42,7 +42,7 @@ class SessionTree:
         last = str(entries[-1].get("id")) if entries else None
         self.leaf = leaf if leaf in self._by_id else last
 
-    def path(self) -> list[Entry]:
+    def path(self) -> list[_Entry]:
         """Return the entries from the first one to the leaf."""
         path, at, seen = [], self.leaf, set[str]()
         while at is not None and at in self._by_id and at not in seen:
@@ -88,8 +88,8 @@ class Pager:
 
     def __init__(
         self,
-        tree: SessionTree,
-        render: Callable[[Entry, int], list[str]],
+        tree: EntryTree,
+        render: Callable[[_Entry, int], list[str]],
         styled: Callable[[str, str], str],
         copy: Callable[[str], None],
     ) -> None:
@@ -98,7 +98,7 @@ class Pager:
         self._styled = styled
         self._copy = copy
         self._cells, self._lines = 0, 24
-        self._path: list[Entry] = tree.path()
+        self._path: list[_Entry] = tree.path()
         self._first = len(self._path)
         self._shown: list[PagedEntry] = []
         self._rows: list[tuple[str, int]] = []
@@ -292,7 +292,7 @@ class Pager:
             self._note = "Copied."
 
 
-def entry_text(entry: Entry) -> str:
+def entry_text(entry: _Entry) -> str:
     """Return the text of an entry, without thinking and without images."""
     message = entry.get("message")
     if not isinstance(message, dict):

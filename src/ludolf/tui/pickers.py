@@ -8,9 +8,9 @@ import msgspec
 from ludolf.tui.bindings import Bindings
 from ludolf.tui.cells import cut, plain, width
 from ludolf.tui.keys import InputEvent, KeyPress, Paste
+from ludolf.tui.screen import Cursor
 
 StyleRow = Callable[[str, str], str]
-Cursor = tuple[int, int]
 
 
 class PickerItem(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class PickerItem(msgspec.Struct, frozen=True):
     is_current: bool = False
 
 
-class Choice(msgspec.Struct, frozen=True):
+class PickerChoice(msgspec.Struct, frozen=True):
     """What the user chose; `action` is empty, or one of the picker's other actions."""
 
     item: PickerItem | None
@@ -59,7 +59,7 @@ class Picker:
         self._at = current[0] if current else 0
         self._page = 10
 
-    def handle(self, event: InputEvent) -> Choice | None:
+    def handle(self, event: InputEvent) -> PickerChoice | None:
         """Obey a key; returns the choice once there is one."""
         if isinstance(event, Paste):
             self._search(self._query + " ".join(event.text.split()))
@@ -68,11 +68,11 @@ class Picker:
             return None
         matches = self._bindings.matches
         if event.name in self._actions and self._shown:
-            return Choice(self._shown[self._at], self._actions[event.name])
+            return PickerChoice(self._shown[self._at], self._actions[event.name])
         if matches(event, "tui.select.cancel"):
-            return Choice(None)
+            return PickerChoice(None)
         if matches(event, "tui.select.confirm"):
-            return Choice(self._shown[self._at]) if self._shown else None
+            return PickerChoice(self._shown[self._at]) if self._shown else None
         self._move_or_search(event)
         return None
 
@@ -104,7 +104,7 @@ class Picker:
         ]
         self._at = 0
 
-    def rows(self, cells: int, lines: int) -> tuple[list[str], Cursor | None]:
+    def rows(self, cells: int, lines: int) -> tuple[list[str], Cursor]:
         """Return all rows of the screen and the place of the cursor."""
         hints = [f"{key} {action}" for key, action in self._actions.items()]
         bottom = ", ".join(("Enter choose", *hints, "Esc back"))

@@ -16,7 +16,7 @@ from ludolf.tui.start_options import FirstPrompt, StartOptions
 if TYPE_CHECKING:
     from ludolf.client import RemoteSession
 
-Frame = dict[str, Any]
+_Frame = dict[str, Any]
 PROMPT = "> "
 GONE = "The engine is gone. Enter starts it again."
 _LONGEST_LINE = 200
@@ -38,7 +38,7 @@ class PlainMode:
         self._tasks = Tasks()
         self._loop = asyncio.get_running_loop()
         self._end: asyncio.Future[int] = self._loop.create_future()
-        self._dialogs: dict[str, Frame] = {}
+        self._dialogs: dict[str, _Frame] = {}
         self._rest = b""
         self._early: list[str] = []
         self._is_busy = False
@@ -211,14 +211,14 @@ class PlainMode:
 
     # ------------------------------------------------------------ frames
 
-    def _update(self, frame: Frame) -> None:
+    def _update(self, frame: _Frame) -> None:
         event = frame.get("assistantMessageEvent") or {}
         if event.get("type") == "text_delta":
             self._write(plain(str(event.get("delta") or "")))
         elif event.get("type") == "text_end" and self._in_line:
             self._write("\n")
 
-    def _message_end(self, frame: Frame) -> None:
+    def _message_end(self, frame: _Frame) -> None:
         message = frame.get("message") or {}
         if message.get("role") == "assistant":
             reason = message.get("stopReason")
@@ -227,36 +227,36 @@ class PlainMode:
             elif reason == "aborted":
                 self._line("Stopped.")
 
-    def _tool_start(self, frame: Frame) -> None:
+    def _tool_start(self, frame: _Frame) -> None:
         args = frame.get("args")
         first = next(iter(args.values()), "") if isinstance(args, dict) else ""
         text = " ".join(plain(str(first)).split())[:_LONGEST_LINE]
         self._calls[str(frame.get("toolCallId"))] = text
 
-    def _tool_end(self, frame: Frame) -> None:
+    def _tool_end(self, frame: _Frame) -> None:
         text = self._calls.pop(str(frame.get("toolCallId")), "")
         state = "failed" if frame.get("isError") else "done"
         self._line(f"[{frame.get('toolName')}] {text}: {state}")
 
-    def _agent_start(self, frame: Frame) -> None:
+    def _agent_start(self, frame: _Frame) -> None:
         self._is_busy = True
         if self._in_line:
             self._write("\n")
 
-    def _settled(self, frame: Frame) -> None:
+    def _settled(self, frame: _Frame) -> None:
         self._is_busy = False
         self._calls.clear()
         if self._in_line:
             self._write("\n")
         self._ready()
 
-    def _notice(self, frame: Frame) -> None:
+    def _notice(self, frame: _Frame) -> None:
         self._line(str(frame.get("message") or frame.get("errorMessage") or ""))
 
-    def _compaction(self, frame: Frame) -> None:
+    def _compaction(self, frame: _Frame) -> None:
         self._line("Compacting the conversation.")
 
-    def _request(self, frame: Frame) -> None:
+    def _request(self, frame: _Frame) -> None:
         method = frame.get("method")
         if method in ("select", "confirm", "input", "editor"):
             self._dialogs[str(frame.get("id"))] = frame
@@ -301,14 +301,14 @@ class PlainMode:
         await self._link.session.send("extension_ui_response", id=id, **answer)
 
 
-def _options(dialog: Frame) -> list[str]:
+def _options(dialog: _Frame) -> list[str]:
     if dialog.get("method") == "confirm":
         return ["Yes", "No"]
     options = dialog.get("options")
     return list(map(str, options)) if isinstance(options, list) else []
 
 
-def _details(dialog: Frame) -> str:
+def _details(dialog: _Frame) -> str:
     """Return what an approval is about."""
     args = dialog.get("args")
     if not isinstance(args, dict):
@@ -316,7 +316,7 @@ def _details(dialog: Frame) -> str:
     return "\n".join(f"  {name}: {plain(str(value))}" for name, value in args.items())
 
 
-def _answer_of(dialog: Frame, text: str) -> dict[str, Any] | None:
+def _answer_of(dialog: _Frame, text: str) -> dict[str, Any] | None:
     """Return the answer that a line gives; None if it gives none."""
     options = _options(dialog)
     if not options:
@@ -332,7 +332,7 @@ def _answer_of(dialog: Frame, text: str) -> dict[str, Any] | None:
     return {"value": options[at]}
 
 
-_HANDLERS: dict[str, Callable[[PlainMode, Frame], None]] = {
+_HANDLERS: dict[str, Callable[[PlainMode, _Frame], None]] = {
     "agent_start": PlainMode._agent_start,
     "agent_settled": PlainMode._settled,
     "message_update": PlainMode._update,

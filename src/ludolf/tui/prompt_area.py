@@ -28,7 +28,6 @@ _IMAGE_NAME = re.compile(r"\.(png|jpe?g|gif|webp)$", re.IGNORECASE)
 _MARKER = re.compile(r"\[image (\d+)\]")
 _MOST_DROPPED = 4096
 _LARGEST_IMAGE = 16 * 1024 * 1024
-Cursor = tuple[int, int]
 
 
 class AreaWriter(Protocol):
@@ -258,7 +257,7 @@ class PromptArea:
 
     # ------------------------------------------------------------ rows
 
-    def rows(self, writer: AreaWriter, most: int) -> tuple[list[str], Cursor]:
+    def rows(self, writer: AreaWriter, most: int) -> tuple[list[str], tuple[int, int]]:
         """Return the rows of the editor and the menu, and the place of the cursor."""
         if self._search is not None:
             return self._search_rows(writer)
@@ -277,7 +276,7 @@ class PromptArea:
             shown.append(writer.styled("accent" if is_chosen else "muted", f"{mark} {text}"))
         return shown, (row, column + 2)
 
-    def _search_rows(self, writer: AreaWriter) -> tuple[list[str], Cursor]:
+    def _search_rows(self, writer: AreaWriter) -> tuple[list[str], tuple[int, int]]:
         assert self._search is not None
         state = "" if self._search.found else " (nothing found)"
         head = f"Search{state}: {self._search.query}"

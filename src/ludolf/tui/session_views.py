@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.tui.conversation import message_text
 from ludolf.tui.drawing import WholeEntries
-from ludolf.tui.pager import Pager, SessionTree, clipboard_sequence, entry_text
-from ludolf.tui.pickers import Choice, Picker, PickerItem
+from ludolf.tui.pager import EntryTree, Pager, clipboard_sequence, entry_text
+from ludolf.tui.pickers import Picker, PickerChoice, PickerItem
 
 if TYPE_CHECKING:
     from ludolf.tui.app import TerminalApp
 
-Entry = dict[str, Any]
+_Entry = dict[str, Any]
 # Entries that are printed after the user went to another branch.
 _SHOWN_AFTER_MOVE = 4
 GO, GO_WITH_SUMMARY, LABEL = "Go there", "Go there, summarise the branch I leave", "Label it"
@@ -30,7 +30,7 @@ class SessionViews:
 
     async def pick(
         self, title: str, items: Sequence[PickerItem], actions: dict[str, str] | None = None
-    ) -> Choice:
+    ) -> PickerChoice:
         """Let the user choose one of some items."""
         app = self._app
         return await app.show(Picker(title, items, app.bindings, app.view.drawing.styled, actions))
@@ -112,7 +112,7 @@ class SessionViews:
                 await session.ask("switch_session", None, sessionPath=path)
                 return
 
-    async def _pick_session(self, *, everywhere: bool) -> Choice:
+    async def _pick_session(self, *, everywhere: bool) -> PickerChoice:
         data = await self._app.session.ask("list_sessions", None, all=everywhere) or {}
         current = self._app.conversation.info.path
         items = [
@@ -231,7 +231,7 @@ class SessionViews:
         app = self._app
         data = await app.session.ask("get_entries", None) or {}
         entries = [each for each in data.get("entries", ()) if isinstance(each, dict)]
-        tree = await asyncio.to_thread(SessionTree, entries, data.get("leafId"))
+        tree = await asyncio.to_thread(EntryTree, entries, data.get("leafId"))
         drawing = app.view.drawing
         view = Pager(
             tree,
@@ -242,7 +242,7 @@ class SessionViews:
         await app.show(view.at_last_tool() if at_tool else view)
 
 
-def tree_items(entries: Sequence[Entry], leaf: str | None) -> list[PickerItem]:
+def tree_items(entries: Sequence[_Entry], leaf: str | None) -> list[PickerItem]:
     """Return the messages of all branches, the newest last, each branch further right."""
     labels = {e.get("targetId"): e.get("label") for e in entries if e.get("type") == "label"}
     children: dict[Any, int] = {}
@@ -264,7 +264,7 @@ def tree_items(entries: Sequence[Entry], leaf: str | None) -> list[PickerItem]:
     return items
 
 
-def _tree_text(entry: Entry) -> str:
+def _tree_text(entry: _Entry) -> str:
     message = entry.get("message")
     if isinstance(message, dict):
         signs = {"user": "> ", "assistant": "", "bashExecution": "! "}
@@ -277,15 +277,15 @@ def _tree_text(entry: Entry) -> str:
     return f"[{entry.get('type')}] {summary}" if summary else ""
 
 
-def _login_state(provider: Entry) -> str:
+def _login_state(provider: _Entry) -> str:
     return "logged in" if provider.get("authenticated") else ""
 
 
-def _model_key(model: Entry) -> str:
+def _model_key(model: _Entry) -> str:
     return f"{model.get('provider')}/{model.get('id')}"
 
 
-def _session_detail(record: Entry, *, with_folder: bool) -> str:
+def _session_detail(record: _Entry, *, with_folder: bool) -> str:
     modified = record.get("modified")
     moment = time.localtime(modified / 1000) if isinstance(modified, int | float) else None
     when = "" if moment is None else time.strftime("%Y-%m-%d %H:%M", moment)
