@@ -99,6 +99,6 @@ def test_the_help_text_fits_a_terminal() -> None:
 def test_each_option_begins_a_line_of_the_help_text_with_its_long_form() -> None:
     """Some hosts read these lines to learn which options the program has."""
     lines = {line.split()[0].rstrip(",") for line in HELP.splitlines() if line.startswith("  -")}
-    ignored = {"--theme", "--use-theme", "--no-themes", "--tui-mode", "--verbose"}
+    ignored = {"--use-theme", "--no-themes", "--tui-mode", "--verbose"}
     long = {name for name in (*VALUES, *SWITCHES) if name.startswith("--")}
     assert lines == {*long, "--print", "--list-models"} - ignored

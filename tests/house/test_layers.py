@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "serve": (*_TO_ENGINE, "rpc"),
     "acp": (*_TO_ENGINE, "rpc"),
     "client": (*_LOW, "agent", "session", "config", "protocol", "functions"),
-    "tui": (*_LOW, "session", "config", "protocol", "page", "client"),
+    "tui": (*_LOW, "agent", "session", "config", "protocol", "page", "client"),
     "sdk": _TO_ENGINE,
     "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client", "tui"),
     "__main__": ("cli",),

@@ -28,6 +28,10 @@ ALLOWED = {
         "test_a_signal_during_the_start_ends_it_without_a_word": "hits different moments",
     },
     "process/test_progress.py": {"wait_for": "polls a terminal"},
+    "process/tmux_stage.py": {
+        "_wait": "polls a terminal",
+        "until_gone": "polls for the end of processes",
+    },
     "process/test_view.py": {
         "test_the_browser_is_opened_by_a_private_file": "polls for a file of another program",
     },

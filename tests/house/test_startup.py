@@ -1,10 +1,14 @@
 """The first reply does not wait for modules that it does not need."""
 
+import fcntl
 import json
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +36,7 @@ LATER = (
     "multidict",
     "shutil",
     "tempfile",
+    "wcwidth",
     "yaml",
     "yarl",
     "ludolf.ai.history",
@@ -67,6 +72,7 @@ LATER = (
     "ludolf.ai.local.gguf",
     "ludolf.ai.local.kinds",
     "ludolf.ai.local.servers",
+    "ludolf.tui",
     "ludolf.ai.http.oauth",
     "ludolf.ai.record.recording",
     "ludolf.ai.record.replay",
@@ -165,6 +171,49 @@ def _among(loaded: list[str], names: tuple[str, ...]) -> list[str]:
 def _whole(names: tuple[str, ...]) -> list[str]:
     """Names of third parties match whole modules; ours match by their beginning."""
     return [name if name.startswith("ludolf.") else f"{name}." for name in names]
+
+
+# Writes the modules that are loaded when the prompt of the terminal is drawn.
+TERMINAL_PROGRAM = """
+import sys
+from ludolf.tui import screen
+
+class Watched(screen.LiveScreen):
+    def draw(self):
+        super().draw()
+        with open(sys.argv[1], "w") as file:
+            file.write("\\n".join(sys.modules))
+        import os
+        os._exit(0)
+
+screen.LiveScreen = Watched
+from ludolf.cli.main import main
+main([])
+"""
+
+
+def test_a_terminal_shows_its_prompt_before_the_client_is_loaded(tmp_path: Path) -> None:
+    found = tmp_path / "modules"
+    leader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "xterm-256color"}
+    subprocess.run(
+        [sys.executable, "-P", "-c", TERMINAL_PROGRAM, str(found)],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**environ, "PYTHONPATH": str(SOURCE)},
+        cwd=tmp_path,
+        check=True,
+        timeout=60,
+    )
+    os.close(leader)
+    os.close(terminal)
+    loaded = found.read_text().splitlines()
+    assert "ludolf.tui.app" in loaded
+    own = ("ludolf.client", "ludolf.engine", "ludolf.serve", "ludolf.rpc", "ludolf.protocol.wire")
+    assert [name for name in loaded if name.startswith((*own, "ludolf.tools"))] == []
+    assert not _among(loaded, ("aiohttp", "PIL", "yaml", "jsonschema_rs", "argparse", "difflib"))
 
 
 # Writes the modules that are loaded when the first answer is sent.

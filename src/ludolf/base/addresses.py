@@ -1,4 +1,7 @@
-"""Addresses of servers: `unix:PATH`, `ws://HOST:PORT` and `wss://HOST:PORT`."""
+"""Addresses of servers: `unix:PATH`, `ws://HOST:PORT` and `wss://HOST:PORT`.
+
+A program that has started its own server has the address `fd:NUMBER`: a connected socket.
+"""
 
 import ipaddress
 from typing import Literal
@@ -12,20 +15,20 @@ PATH = "/ws"
 
 
 class Address(msgspec.Struct, frozen=True):
-    """`place` is the path of a Unix socket, or the URL of a WebSocket; `host` is empty for the
-    first."""
+    """`place` is the path of a Unix socket, the number of a connected one, or the URL of a
+    WebSocket, which has a `host`."""
 
-    kind: Literal["unix", "ws", "wss"]
+    kind: Literal["unix", "fd", "ws", "wss"]
     place: str
     host: str = ""
 
     def __str__(self) -> str:
-        return f"unix:{self.place}" if self.kind == "unix" else self.place
+        return f"{self.kind}:{self.place}" if self.kind in ("unix", "fd") else self.place
 
     @property
     def is_loopback(self) -> bool:
         """Whether it is a TCP address of this machine."""
-        if self.kind == "unix":
+        if self.kind in ("unix", "fd"):
             return False
         if self.host == "localhost":
             return True

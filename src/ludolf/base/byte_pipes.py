@@ -1,6 +1,7 @@
 """Connect to a server by its address and move bytes; one pipe for each kind of address."""
 
 import asyncio
+import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -61,6 +62,9 @@ async def open_pipe(address: Address, ca: str | None = None) -> BytePipe:
         async with asyncio.timeout(CONNECT_SECONDS):
             if address.kind == "unix":
                 return _StreamPipe(*await asyncio.open_unix_connection(address.place))
+            if address.kind == "fd":
+                given = socket.socket(fileno=int(address.place))
+                return _StreamPipe(*await asyncio.open_unix_connection(sock=given))
             return await _open_web(address, ca)
     except TimeoutError:
         raise _unreachable(address, f"no answer within {CONNECT_SECONDS:g} s") from None

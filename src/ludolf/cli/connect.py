@@ -8,30 +8,22 @@ import math
 import os
 import secrets
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ConfigError, dumps, loads
 from ludolf.base.addresses import Address, parse_address
 from ludolf.base.byte_pipes import BytePipe, open_pipe
+from ludolf.cli.session_options import session_choices
 from ludolf.config.settings.arguments import Arguments
-from ludolf.config.settings.options import Options
 from ludolf.config.settings.server_places import token_for
 from ludolf.rpc.signals import Stop, watch_signals
 from ludolf.rpc.stdio import Stdio
 
 LAST_WORDS_SECONDS = 0.5
 LOST = 1
-# Chosen by other parameters of `open`, or only from Python.
-_NOT_SENT = (
-    *("agent_dir", "continue_last", "cwd", "default_approval", "environ", "factories"),
-    *("session", "settings"),
-)
 _ABORT = b'{"type":"abort"}\n'
 # Bytes that may wait for the server before nothing more is read from the host.
 _UNSENT = 1 << 20
@@ -90,19 +82,6 @@ def _environment() -> dict[str, str]:
 
 def _is_text(value: str) -> bool:
     return value.isascii() or not any("\ud800" <= mark <= "\udfff" for mark in value)
-
-
-def session_choices(arguments: Options) -> Mapping[str, Any]:
-    """Return the options of the command line that concern a session, in camelCase."""
-    chosen = {}
-    for field in msgspec.structs.fields(Options):
-        if field.name in _NOT_SENT:
-            continue
-        value = getattr(arguments, field.name)
-        if value not in (None, (), {}, False) or (field.name == "approve" and value is False):
-            first, *more = field.name.split("_")
-            chosen[first + "".join(map(str.capitalize, more))] = value
-    return chosen
 
 
 class Opening:

@@ -1,12 +1,12 @@
-"""Texts of `--help` and of a start without a task."""
+"""Texts of `--help`."""
 
 # Hosts look for options in this text: one line each, which begins with the long form.
 HELP = """\
-ludolf: a headless coding agent that hosts embed over stdin and stdout
+ludolf: a coding agent for the terminal, and for hosts over stdin and stdout
 
 Usage:
+  ludolf [options] [@files...] ["TASK"]           converse at the terminal
   ludolf -p [options] [@files...] [messages...]   print the answer and exit
-  ludolf "TASK"                                   the same
   ludolf --mode json [options] [messages...]      the same, as JSON events
   ludolf --mode rpc [options]                     serve a host: JSON lines
   ludolf acp [options]                            serve an editor: Agent Client
@@ -19,7 +19,7 @@ Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
   ludolf models list|show|default|refresh ...     list models, set the default
   ludolf sessions list|find|show|rename|delete|import    manage sessions
   ludolf export [SESSION] [FILE]                  write an HTML page, or .jsonl
-  ludolf attach [SESSION]                         follow a session of a server
+  ludolf attach [SESSION]                         use a session of a server
   ludolf view [SESSION]                           show sessions in the browser
   ludolf settings list|get|set|unset|path         show and change settings
   ludolf mcp add|remove|list|check|login|import   manage MCP servers
@@ -35,7 +35,8 @@ message is a prompt of its own, and only the last answer is printed; single
 words without quotes are one prompt. `--` ends the options. Without a key and a
 model, the built-in offline model answers.
 
-At a terminal, the answer is shown as it arrives, with a status line on stderr.
+With -p at a terminal, the answer is shown as it arrives, with a status line on
+stderr. If stdin or stdout is not a terminal, -p is assumed.
 
 Exit codes of -p and --mode json:
   0    there is an answer
@@ -58,12 +59,18 @@ Output
                                   messages), pi-0.79 (exactly this version),
                                   pi-delta (deltas only), omp, xcsh,
                                   pi-early
-  --connect ADDRESS               with --mode rpc: use a session of a server
-                                  (`ludolf serve`) at unix:PATH,
-                                  ws://HOST:PORT or wss://HOST:PORT
-  --on-eof detach|abort           with --connect: at the end of stdin, let the
-                                  run continue (default) or stop it
+  --connect ADDRESS               at a terminal and with --mode rpc: use a
+                                  session of a server (`ludolf serve`) at
+                                  unix:PATH, ws://HOST:PORT or wss://HOST:PORT
+  --on-eof detach|abort           with --mode rpc --connect: at the end of
+                                  stdin, let the run continue (default) or stop
+                                  it
   --export SESSION [FILE]         write a session as an HTML page and exit
+
+Terminal (see docs/terminal.md)
+  --plain                         write lines only, without colours
+  --theme NAME                    colours: auto, dark, light, or a theme file
+  --no-color                      no colours (also: NO_COLOR in the environment)
 
 Model
   --model PATTERN                 provider/id or part of an id; `:LEVEL` sets
@@ -172,16 +179,6 @@ Examples
   echo '{"type":"get_state"}' | ludolf --mode rpc
 The end of stdin ends the RPC mode and stops a running prompt: a host keeps
 stdin open until it has received agent_settled.
-"""
-
-NO_TERMINAL = """\
-ludolf has no terminal interface. It serves a host program, or does one task and exits.
-
-  ludolf "what is in this folder?"      do a task, print the answer and exit
-  ludolf --mode json "..."              the same, as JSON events
-  ludolf --mode rpc                     serve a host over stdin and stdout
-  ludolf acp                            serve an editor (Agent Client Protocol)
-  ludolf --help                         list all options
 """
 
 NO_MODELS = """\

@@ -13,7 +13,6 @@ from ludolf.cli.dialect import dialect_of
 from ludolf.config.settings.arguments import Arguments, first_word, parse
 
 USAGE_ERROR = 1
-NO_TERMINAL_MODE = 2
 MISUSE = 2
 CLOSED_PIPE = 128 + signal.SIGPIPE
 # Start-up allocates many objects and frees few; garbage collection took a tenth of its time.
@@ -142,6 +141,10 @@ def _start(arguments: Arguments) -> int:
     _check_output(arguments)
     if arguments.mode == "acp":
         return _serve_editor(arguments)
+    if _is_at_terminal(arguments):
+        from ludolf.cli.at_terminal import run_at_terminal
+
+        return run_at_terminal(arguments)
     address = _server_address(arguments)
     if address is not None:
         from ludolf.cli.connect import run_connected
@@ -155,19 +158,19 @@ def _start(arguments: Arguments) -> int:
         from ludolf.rpc.server import run_rpc
 
         return run_rpc(arguments, dialect)
-    piped = not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
-    has_task = bool(arguments.messages or arguments.files)
-    if arguments.mode == "json" or arguments.print_mode or piped or has_task:
-        from ludolf.cli.one_shot import run_one_shot
+    from ludolf.cli.one_shot import run_one_shot
 
-        if arguments.session is not None:
-            _warn_of_new_file(str(arguments.cwd), arguments.session)
-        as_events = dialect if arguments.mode == "json" else None
-        return run_one_shot(arguments, dialect=as_events)
-    from ludolf.cli.help import NO_TERMINAL
+    if arguments.session is not None:
+        _warn_of_new_file(str(arguments.cwd), arguments.session)
+    as_events = dialect if arguments.mode == "json" else None
+    return run_one_shot(arguments, dialect=as_events)
 
-    sys.stderr.write(NO_TERMINAL)
-    return NO_TERMINAL_MODE
+
+def _is_at_terminal(arguments: Arguments) -> bool:
+    """Return whether a person can converse here: print mode is for all else."""
+    if arguments.mode is not None or arguments.print_mode:
+        return False
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def _check_output(arguments: Arguments) -> None:
@@ -191,7 +194,7 @@ def _server_address(arguments: Arguments) -> str | None:
     """
     if arguments.mode != "rpc":
         if arguments.connect is not None or arguments.on_eof is not None:
-            raise ConfigError("--connect and --on-eof need --mode rpc")
+            raise ConfigError("--connect needs a terminal or --mode rpc, --on-eof --mode rpc")
         return None
     if arguments.files:
         raise ConfigError("@file arguments are not supported in RPC mode")

@@ -407,6 +407,13 @@ class ProgramCommands:
         return answer.commands
 
     @command
+    def find_files(
+        self, answer: answers.FoundFiles, query: str = "", *, limit: int = 20
+    ) -> tuple[answers.FileMatch, ...]:
+        """Return files and folders whose path matches a few letters, the best first."""
+        return answer.files
+
+    @command
     def get_integrations(self, answer: answers.Integrations) -> answers.Integrations:
         """Whether the model can be asked, as far as is known."""
         return answer

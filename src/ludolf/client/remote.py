@@ -129,7 +129,7 @@ class RemoteClient:
     def _folder(self, params: OpenParams) -> dict[str, str]:
         if "cwd" in params:
             return {"cwd": os.path.abspath(params["cwd"])}
-        return {"cwd": os.getcwd()} if self.address.kind == "unix" else {}
+        return {"cwd": os.getcwd()} if self.address.kind in ("unix", "fd") else {}
 
     async def _ask(self, command: str, **params: Any) -> Any:
         return accepted(command, await self._link.ask(command, params))

@@ -74,6 +74,11 @@ class RemoteSession(TypedExchange):
             raise OddAnswer(f"attach: {error}") from error
 
     @property
+    def snapshot_record(self) -> Record:
+        """The snapshot as the server sent it."""
+        return self._data
+
+    @property
     def cursor(self) -> str:
         """The place of the last event that arrived; `attach` with it continues there."""
         return f"{self._epoch}-{self._seq}"

@@ -95,6 +95,13 @@ class GetEntries(Value):
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
 
 
+class FindFiles(Value):
+    """Without a query, the paths nearest to the working folder."""
+
+    query: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 20
+
+
 class SetSessionName(Value):
     name: str
 
@@ -355,6 +362,7 @@ ROWS: tuple[CommandSpec, ...] = (
     ),
     CommandSpec("get_entries", GetEntries, "Entries", reads=True),
     CommandSpec("get_tree", Bare, "Tree", reads=True),
+    CommandSpec("find_files", FindFiles, "FoundFiles", "own_task", reads=True),
     CommandSpec("get_last_assistant_text", Bare, "LastText", reads=True),
     CommandSpec("set_session_name", SetSessionName, about_session=True),
     CommandSpec("get_commands", Bare, "CommandList", reads=True),

@@ -96,6 +96,8 @@ class ServedConnection:
         self.seat: Seat | None = None
         # The session that was opened or attached last.
         self.current: str | None = None
+        # The client has left all its sessions by `detach`, and not by a cut.
+        self.has_detached = False
         self._direct: deque[bytes] = deque()
         self._unsent = 0
         # Attachments with frames to send, in the order of their turns.

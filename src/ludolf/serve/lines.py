@@ -29,9 +29,11 @@ _PEER = struct.Struct("3i")
 class UnixDoor:
     """Listens on a socket. A lock in a file beside it keeps a second server away."""
 
-    def __init__(self, server: SessionServer, path: Path) -> None:
+    def __init__(self, server: SessionServer, path: Path, *, keeps_lock: bool = True) -> None:
         self._server = server
         self.path = path
+        # The file of the lock stays, unless no other server uses this path.
+        self._keeps_lock = keeps_lock
         self._lock = -1
         self._listener: asyncio.Server | None = None
         self._tasks = Tasks()
@@ -74,6 +76,8 @@ class UnixDoor:
             async with asyncio.timeout(_LAST_SECONDS):
                 await self._tasks.ended()
         await self._tasks.close()
+        if not self._keeps_lock:
+            self.path.with_name(f"{self.path.name}.lock").unlink(missing_ok=True)
         os.close(self._lock)
 
     def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -95,30 +99,43 @@ class UnixDoor:
         except CommandError as error:
             writer.write(joined(render_reply(refusal(Head("connect"), error))))
             return
-        hearing = self._tasks.start(_hear(connection, reader, writer))
-        try:
-            await self._speak(connection, writer)
-        except OSError:
-            pass  # the client has closed its end
-        finally:
-            connection.lost()
-            hearing.cancel()
+        await serve_stream(connection, reader, writer, self._server.limits.stuck_seconds)
 
-    async def _speak(self, connection: ServedConnection, writer: asyncio.StreamWriter) -> None:
-        seconds = self._server.limits.stuck_seconds
-        while data := await connection.outgoing():
-            if writer.transport.is_closing():
-                return  # the client has closed its end
-            writer.write(data)
-            if not writer.transport.get_write_buffer_size():
-                continue  # all of it has been sent
-            try:
-                async with asyncio.timeout(seconds):
-                    await writer.drain()
-            except TimeoutError:
-                connection.end(STUCK)
-                writer.transport.abort()
-                return
+
+async def serve_stream(
+    connection: ServedConnection,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    stuck_seconds: float,
+) -> None:
+    """Move lines between a connection and a socket until one of them ends."""
+    tasks = Tasks()
+    tasks.start(_hear(connection, reader, writer))
+    try:
+        await _speak(connection, writer, stuck_seconds)
+    except OSError:
+        pass  # the client has closed its end
+    finally:
+        connection.lost()
+        await tasks.close()
+
+
+async def _speak(
+    connection: ServedConnection, writer: asyncio.StreamWriter, stuck_seconds: float
+) -> None:
+    while data := await connection.outgoing():
+        if writer.transport.is_closing():
+            return  # the client has closed its end
+        writer.write(data)
+        if not writer.transport.get_write_buffer_size():
+            continue  # all of it has been sent
+        try:
+            async with asyncio.timeout(stuck_seconds):
+                await writer.drain()
+        except TimeoutError:
+            connection.end(STUCK)
+            writer.transport.abort()
+            return
 
 
 async def _hear(

@@ -37,6 +37,18 @@ class ClientLimits(msgspec.Struct, frozen=True):
     last_seconds: float = 5.0
 
 
+class PrivateOptions(msgspec.Struct, frozen=True):
+    """The server of one terminal: its connection is the descriptor `fd`.
+
+    `aborts`: when the terminal hangs up, the run is stopped.
+    """
+
+    fd: int
+    aborts: bool = False
+    # Seconds between two looks at the sessions, after the terminal has left.
+    watch_seconds: float = 0.5
+
+
 class ServeOptions(msgspec.Struct, kw_only=True):
     """`options` are those of every session, unless a client chooses others.
 
@@ -50,6 +62,7 @@ class ServeOptions(msgspec.Struct, kw_only=True):
     socket: Path | None = None
     http: tuple[str, int] | None = None
     stdio: bool = False
+    private: PrivateOptions | None = None
     roots: tuple[Path, ...] = ()
     unload_seconds: float = 900.0
     max_loaded: int = 256

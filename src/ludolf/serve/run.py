@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,8 +54,7 @@ async def _main(options: ServeOptions) -> int:
             watch.start()
             stdio.send(dumps({"type": "serving", "pid": os.getpid(), **serving}) + b"\n")
             stdio.flush()
-            work = _serve_both(server, stdio) if options.stdio else server.serve()
-            code = await stop.race(work)
+            code = await stop.race(_work(server, stdio, options))
             await server.close(options.drain_seconds)
             await stdio.drain(LAST_WORDS_SECONDS)
         finally:
@@ -79,6 +78,14 @@ async def _serve_both(server: SessionServer, stdio: Stdio) -> None:
         await tasks.close()
 
 
+def _work(server: SessionServer, stdio: Stdio, options: ServeOptions) -> Coroutine[Any, Any, None]:
+    if options.private is not None:
+        from ludolf.serve.private import serve_terminal
+
+        return serve_terminal(server, options.private)
+    return _serve_both(server, stdio) if options.stdio else server.serve()
+
+
 def _report_block(loop: asyncio.AbstractEventLoop, server: SessionServer, text: str) -> None:
     """Report at once on stderr, and to all clients when the loop runs again."""
     warn_on_stderr(f"Warning: {text}")
@@ -98,7 +105,8 @@ class _Doors:
         """Open them; returns what the first line of the program says about them."""
         serving: dict[str, Any] = {}
         if self._options.socket is not None:
-            self._unix = UnixDoor(self._server, self._options.socket)
+            is_shared = self._options.private is None
+            self._unix = UnixDoor(self._server, self._options.socket, keeps_lock=is_shared)
             await self._unix.open()
             serving["socket"] = str(self._unix.path)
         if self._options.http is not None:

@@ -281,6 +281,7 @@ class SessionServer:
             text = f"Too many clients on this session: {self.limits.per_session}."
             raise CommandError(text, code="full")
         attachment = SessionAttachment(seat, slot, wanted.role, listens=True)
+        connection.has_detached = False
         seat.attachments[slot.id] = attachment
         seat.last_entries = wanted.last
         self._mind_wait(attachment, connection, wanted.wait)
@@ -319,6 +320,7 @@ class SessionServer:
         if attachment is None:
             raise CommandError(NO_SESSION if name is None else f"Not attached to: {name[:200]}")
         connection.forget(attachment)
+        connection.has_detached = seat is not None and not seat.attachments
         attachment.slot.detach(attachment)
         return {}
 
@@ -342,10 +344,11 @@ class SessionServer:
 
     async def _shutdown(self, command: Shutdown) -> ReplyFields:
         seconds = self.options.drain_seconds if command.drain is None else command.drain
-        asyncio.get_running_loop().call_soon(self._finish, max(0.0, seconds))
+        asyncio.get_running_loop().call_soon(self.finish, max(0.0, seconds))
         return {}
 
-    def _finish(self, seconds: float) -> None:
+    def finish(self, seconds: float) -> None:
+        """End the server; runs have so many seconds to end."""
         if not self._end.done():
             self._end.set_result(seconds)
 

@@ -1,4 +1,4 @@
-"""`ludolf attach [SESSION]`: list the sessions of this user's servers, or follow one of them."""
+"""`ludolf attach [SESSION]`: list the sessions of this user's servers, or use one of them."""
 
 import asyncio
 import os
@@ -36,6 +36,10 @@ def run(words: Sequence[str]) -> int:
     if arguments.session is None:
         return _show(found)
     address, session = _chosen(found, arguments.session)
+    if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
+        from ludolf.cli.at_terminal import attach_at_terminal
+
+        return attach_at_terminal(str(address), session, view=arguments.view)
     code = asyncio.run(_follow(address, session, "view" if arguments.view else "control"))
     # Ctrl-C is the normal way to detach, so it is not a failure.
     return 0 if code == _SIGINT else code
@@ -45,9 +49,10 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="ludolf attach",
         allow_abbrev=False,
-        description="Follow a session of `ludolf serve`: its frames are printed as JSON lines, "
-        "and JSON lines on stdin are sent as commands. Ctrl-C and the end of stdin detach; the "
-        "session continues. Without SESSION, list the loaded sessions.",
+        description="Use a session of `ludolf serve` or of another terminal. If stdin or stdout "
+        "is not a terminal, its frames are printed as JSON lines, and JSON lines on stdin are "
+        "sent as commands; Ctrl-C and the end of stdin detach. The session continues. Without "
+        "SESSION, list the loaded sessions.",
     )
     parser.add_argument("session", nargs="?", help="id of a session, or the beginning of one")
     parser.add_argument("--view", action="store_true", help="only watch: change nothing")

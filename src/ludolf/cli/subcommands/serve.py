@@ -2,14 +2,14 @@
 
 import os
 import re
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from ludolf.config.settings.arguments import parse
 from ludolf.config.settings.home import agent_dir
 from ludolf.engine.build import current_folder
-from ludolf.serve.options import ServeOptions
+from ludolf.serve.options import PrivateOptions, ServeOptions
 from ludolf.serve.run import default_socket, run_serve
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -23,7 +23,8 @@ def run(words: Sequence[str]) -> int:
     options = parse(rest)
     options.cwd = current_folder()
     folder = agent_dir(os.environ)
-    has_socket = arguments.socket is not None or not arguments.stdio
+    is_alone = arguments.stdio or arguments.private is not None
+    has_socket = arguments.socket is not None or not is_alone
     socket = arguments.socket or default_socket(folder, os.environ)
     return run_serve(
         ServeOptions(
@@ -33,6 +34,7 @@ def run(words: Sequence[str]) -> int:
             socket=socket.absolute() if has_socket else None,
             http=arguments.http,
             stdio=arguments.stdio,
+            private=_private(arguments),
             roots=tuple(Path(root).absolute() for root in arguments.root),
             unload_seconds=arguments.unload_after,
             max_loaded=arguments.max_loaded,
@@ -44,6 +46,12 @@ def run(words: Sequence[str]) -> int:
             new_token=arguments.new_token,
         )
     )
+
+
+def _private(arguments: Namespace) -> PrivateOptions | None:
+    if arguments.private is None:
+        return None
+    return PrivateOptions(arguments.private, arguments.on_hangup == "abort")
 
 
 def _parser() -> ArgumentParser:
@@ -58,6 +66,8 @@ def _parser() -> ArgumentParser:
     add("--socket", type=Path, metavar="PATH", help="Unix socket to listen on")
     add("--http", type=_address, metavar="[HOST:]PORT", help="also serve HTTP and WebSocket")
     add("--stdio", action="store_true", help="serve one client on stdin and stdout")
+    add("--private", type=int, metavar="FD", help=SUPPRESS)
+    add("--on-hangup", choices=("finish", "abort"), default="finish", help=SUPPRESS)
     add("--root", action="append", default=[], metavar="DIR", help="folder for sessions")
     add("--unload-after", type=_duration, default=900.0, metavar="TIME", help="default: 15m")
     add("--max-loaded", type=_count, default=256, metavar="N", help="sessions in memory")

@@ -27,9 +27,13 @@ class Arguments(Options, kw_only=True):
     output_schema: str | None = None
     offline: bool = False
     rpc_dialect: str | None = None
-    # RPC mode with a session of a server
+    # a session of a server, in RPC mode and at a terminal
     connect: str | None = None
     on_eof: Literal["detach", "abort"] | None = None
+    # at a terminal
+    plain: bool = False
+    no_color: bool = False
+    theme: str | None = None
     messages: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -243,8 +247,8 @@ VALUES: dict[str, Setter] = {
     "--max-turns": _number("--max-turns", "max_turns", int),
     "--max-tokens": _number("--max-tokens", "max_tokens", int),
     "--max-cost": _number("--max-cost", "max_cost", float),
-    "--theme": _ignored,
-    "--use-theme": _ignored,
+    "--theme": _text("theme"),
+    "--use-theme": _text("theme"),
     "--tui-mode": _ignored,
 }
 SWITCHES: dict[str, Switch] = {
@@ -275,6 +279,8 @@ SWITCHES: dict[str, Switch] = {
     "--no-approve": _on("approve", False),
     "-na": _on("approve", False),
     "--mask-secrets": _on("mask_secrets"),
+    "--plain": _on("plain"),
+    "--no-color": _on("no_color"),
     "--offline": _on("offline"),
     "--replay-strict": _on("replay_strict"),
     "--no-themes": _ignored,

@@ -17,7 +17,10 @@ from ludolf.config.settings.home import Home, reader_of
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _QueueMode = Literal["all", "one-at-a-time"]
-GLOBAL_ONLY = ("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys", "mcp", "acp")
+GLOBAL_ONLY = (
+    *("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys", "mcp", "acp"),
+    *("theme", "terminal"),
+)
 # Settings of pi that are validated and kept, but not used. docs/migrating-from-pi.md lists them.
 WITHOUT_EFFECT = (
     "branchSummary.skipPrompt",
@@ -153,6 +156,15 @@ class AcpOptions(Value):
     terminal: Literal["own", "client"] = "own"
 
 
+class TerminalOptions(Value):
+    """The terminal program. `on_hangup`: what happens to a run when the terminal is closed."""
+
+    images: Literal["auto", "kitty", "iterm2", "off"] = "auto"
+    notify: Literal["off", "bell", "osc9"] = "off"
+    on_hangup: Literal["finish", "abort"] = "finish"
+    show_thinking: bool = False
+
+
 class Settings(Value):
     """All keys that Ludolf reads. Other keys stay in the file unchanged."""
 
@@ -200,6 +212,9 @@ class Settings(Value):
     skills: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
     themes: tuple[str, ...] = ()
+    # `auto`, `dark`, `light`, or the name of a theme file.
+    theme: str = "auto"
+    terminal: TerminalOptions = TerminalOptions()
     enable_skill_commands: bool = True
     # Whether local model servers are scanned.
     local_servers: bool = True

@@ -162,6 +162,19 @@ class CommandList(Value):
     commands: tuple[CommandItem, ...]
 
 
+class FileMatch(Value):
+    """`path` is relative to the working folder, with slashes."""
+
+    path: str
+    is_directory: bool
+
+
+class FoundFiles(Value):
+    """The best match first."""
+
+    files: tuple[FileMatch, ...]
+
+
 class Capabilities(Value):
     protocol_version: int
     program: str

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
+from ludolf.agent.tool import ToolFailure
 from ludolf.base import CommandError, dumps
-from ludolf.protocol.commands import BadCommand, Bash, GetEntries, GetMessagesPage
+from ludolf.protocol.commands import BadCommand, Bash, FindFiles, GetEntries, GetMessagesPage
 from ludolf.protocol.framing import NO_ID
 from ludolf.rpc.connection import Call, ReplyData, Result, forwards, handles
 from ludolf.rpc.state import context_fill, full_state, overhead_tokens, state
@@ -135,6 +136,21 @@ async def get_available_commands(call: Call) -> Result:
     from ludolf.rpc.slash_commands import available_commands
 
     return ReplyData({"commands": available_commands(call.engine, call.connection.traits)})
+
+
+@handles
+async def find_files(call: Call) -> Result:
+    from ludolf.tools.file_finder import find_files as find
+
+    command: FindFiles = call.command
+    engine = call.engine
+    try:
+        found = await find(
+            engine.workspace.cwd, command.query, command.limit, engine.workspace.environ
+        )
+    except ToolFailure as error:
+        raise CommandError(f"find_files: {error}") from error
+    return ReplyData({"files": found})
 
 
 @handles

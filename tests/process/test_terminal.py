@@ -1,0 +1,180 @@
+"""The terminal program as a person uses it, in tmux."""
+
+import os
+import signal
+from collections import Counter
+
+import pytest
+
+from tests.process.harness import Lab
+from tests.process.script import Gate, answer, call, say
+from tests.process.tmux_stage import tmux_terminal
+
+READY = "Type a task"
+# The footer knows the size of the context when a turn has ended.
+DONE = "% of 200k"
+pytestmark = [pytest.mark.xdist_group("tmux")]
+
+
+def _dividers(screen: str) -> int:
+    return sum(line.startswith("─────") for line in screen.splitlines())
+
+
+def test_every_line_of_a_long_answer_is_once_in_the_scrollback(lab: Lab) -> None:
+    lines = [f"Line {number} of the answer." for number in range(120)]
+    lab.server.add(answer("# Head\n\n" + "\n\n".join(lines), size=7))
+    with tmux_terminal(lab) as terminal:
+        terminal.start()
+        terminal.type("keys before the engine answers")
+        terminal.press("Enter")
+        terminal.wait_for("Line 119 of the answer.")
+        terminal.wait_for(DONE)
+        history = terminal.history()
+        count = Counter(row.strip() for row in history.splitlines())
+        assert [count[line] for line in lines] == [1] * len(lines)
+        assert history.count("❯ keys before the engine answers") == 1
+        assert _dividers(history) == 1
+        terminal.press("C-d")
+        terminal.wait(lambda screen: screen.rstrip().endswith("$"))
+        assert terminal.pids("--private") == []
+    assert (lab.agent / "prompt-history").exists()
+
+
+def test_after_six_resizes_there_is_one_prompt_and_one_footer(lab: Lab) -> None:
+    gate = Gate()
+    lab.server.add(answer(say("word " * 200, gate, "end of it")))
+    with tmux_terminal(lab) as terminal:
+        terminal.start("go")
+        terminal.wait_for("word word")
+        for columns, rows in ((60, 20), (120, 30), (40, 12), (100, 24), (70, 40), (80, 24)):
+            terminal.resize(columns, rows)
+            terminal.wait(lambda screen: "large" in screen)
+        gate.open()
+        terminal.wait_for("end of it")
+        screen = terminal.wait_for(READY)
+        assert screen.count(READY) == 1
+        assert _dividers(screen) == 1
+
+
+def test_steering_queueing_taking_back_and_stopping(lab: Lab) -> None:
+    gate = Gate()
+    lab.server.add(answer(say("Working on ", gate, "it.")))
+    with tmux_terminal(lab) as terminal:
+        terminal.start("first task")
+        terminal.wait_for("Working on")
+        terminal.type("turn left")
+        terminal.press("Enter")
+        terminal.wait_for("steer: turn left")
+        terminal.type("write docs")
+        terminal.press("M-Enter")
+        terminal.wait_for("then: write docs")
+        terminal.press("M-Up")
+        screen = terminal.wait(lambda screen: "steer:" not in screen)
+        assert "> turn left" in screen
+        terminal.press("C-c")
+        terminal.wait_for(READY)
+        terminal.type("again")
+        terminal.press("Enter")
+        terminal.wait_for("steer: again")
+        terminal.press("Escape")
+        screen = terminal.wait_for("Stopped")
+        screen = terminal.wait_for("> again")
+        assert "steer:" not in screen
+        gate.open()
+
+
+def test_an_approval_shows_the_diff_and_the_draft_stays(lab: Lab) -> None:
+    file = lab.work / "a.txt"
+    file.write_text("old line\n")
+    gate = Gate()
+    edit = {"path": "a.txt", "edits": [{"oldText": "old line", "newText": "new line"}]}
+    lab.server.add(answer(say("Let me ", gate, "edit."), call("edit", edit)), answer("Edited."))
+    with tmux_terminal(lab) as terminal:
+        terminal.start("--approval", "on-write", "change it")
+        terminal.wait_for("Let me")
+        terminal.type("a draft")
+        terminal.wait_for("> a draft")
+        gate.open()
+        screen = terminal.wait_for("1. Approve")
+        assert "new line" in screen
+        assert "old line" in screen
+        assert "Risk: write" in screen
+        assert file.read_text() == "old line\n"
+        terminal.press("y")
+        terminal.wait_for("Edited.")
+        assert "> a draft" in terminal.wait_for("> a draft")
+    assert file.read_text() == "new line\n"
+
+
+def test_the_pager_shows_all_output_and_leaves_the_screen_as_it_was(lab: Lab) -> None:
+    lab.server.add(answer(call("bash", {"command": "seq 1 300"})), answer("Counted."))
+    with tmux_terminal(lab) as terminal:
+        terminal.start("count")
+        terminal.wait_for("Counted.")
+        before = terminal.wait(lambda screen: "Working" not in screen and DONE in screen)
+        assert "more lines" in before
+        terminal.press("C-o")
+        terminal.wait_for("q back")
+        terminal.press("/")
+        terminal.type("Counted")
+        terminal.press("Enter")
+        terminal.press("n")
+        terminal.press("N")
+        terminal.press("y")
+        terminal.wait_for("Copied.")
+        terminal.press("q")
+        assert terminal.wait_for(READY) == before
+
+
+def test_suspended_and_continued_it_draws_again(lab: Lab) -> None:
+    with tmux_terminal(lab) as terminal:
+        terminal.start()
+        terminal.wait_for("large")
+        terminal.type("a draft")
+        terminal.press("C-z")
+        terminal.wait_for("Stopped")
+        terminal.type("stty -a | grep -c ' icanon'")
+        terminal.press("Enter")
+        terminal.wait(lambda screen: "\n1\n" in screen)
+        terminal.type("fg")
+        terminal.press("Enter")
+        terminal.wait(lambda screen: screen.rstrip().splitlines()[-2].startswith("> a draft"))
+        terminal.type("!")
+        terminal.wait_for("> a draft!")
+
+
+def test_a_killed_engine_is_started_again_with_the_same_session(lab: Lab) -> None:
+    lab.server.add(answer("First answer."), answer("Second answer."))
+    with tmux_terminal(lab) as terminal:
+        terminal.start("one")
+        terminal.wait_for("First answer.")
+        terminal.wait_for(DONE)
+        (pid,) = terminal.pids("--private")
+        os.kill(pid, signal.SIGKILL)
+        terminal.wait_for("The engine is gone. Enter starts it again.")
+        terminal.type("two")
+        terminal.press("Enter")
+        terminal.wait_for("Second answer.")
+        assert terminal.history().count("First answer.") == 1
+        assert len(terminal.pids("--private")) == 1
+    assert len(lab.server.requests[-1].body["messages"]) == 3
+
+
+def test_a_run_survives_the_terminal_and_is_attached_to(lab: Lab) -> None:
+    gate = Gate()
+    lab.server.add(answer(say("Half of ", gate, "the answer.")), answer("More."))
+    with tmux_terminal(lab) as terminal, tmux_terminal(lab) as other:
+        terminal.start("long task")
+        terminal.wait_for("Half of")
+        (session,) = [each.stem.rpartition("_")[2] for each in lab.agent.rglob("*.jsonl")
+                      if "sessions" in each.parts]  # fmt: skip
+        runtime = str(terminal.runtime)
+        terminal.end()
+        other.start("attach", session, XDG_RUNTIME_DIR=runtime)
+        other.wait_for("long task")
+        gate.open()
+        other.wait_for("Half of the answer.")
+        other.wait_for(READY)
+        other.press("C-d")
+        other.wait(lambda screen: screen.rstrip().endswith("$"))
+        other.until(lambda: terminal.pids("--private") == [])
