@@ -31,6 +31,7 @@ from ludolf.session.finder import (
 )
 from ludolf.session.reader import NotASession, read_header
 from ludolf.session.tree import load_session
+from ludolf.session.views import short_title
 
 # Larger files are read in a thread.
 _LARGE = 1 << 20
@@ -314,4 +315,5 @@ def _stored(record: SessionRecord) -> SessionSummary:
         clients=0,
         dialogs=0,
         updated=iso_time(record.modified),
+        title=short_title(record.name, record.first_message),
     )

@@ -24,6 +24,13 @@ function pushButton(text, act, className = "push") {
   return button;
 }
 
+// A message that has to be read stays longer than a confirmation.
+function complain(text) {
+  toast(text);
+  clearTimeout(toast.timer);
+  toast.timer = setTimeout(() => at("toast").classList.remove("shown"), 3000 + 60 * text.length);
+}
+
 // ------------------------------------------------------------ the wire
 
 function connect() {
@@ -189,7 +196,7 @@ function attach() {
       if (session.id === id) joined(found);
     })
     .catch((problem) => {
-      toast(problem.message);
+      complain(problem.message);
       throw problem;
     })
     .finally(() => {
@@ -207,7 +214,7 @@ async function start(cwd) {
     at("message").focus();
     return true;
   } catch (problem) {
-    toast(problem.message);
+    complain(problem.message);
     return false;
   }
 }
@@ -244,7 +251,7 @@ function takeSnapshot(found) {
   if (found.interrupted) {
     showBanner("The last run was interrupted.", "Continue", () => {
       showBanner("");
-      askHere("prompt", { message: "Continue." }).catch((problem) => toast(problem.message));
+      askHere("prompt", { message: "Continue." }).catch((problem) => complain(problem.message));
     });
   }
   catchUp();
@@ -297,7 +304,10 @@ async function catchUp() {
 
 function firstLook() {
   if (location.hash.includes("entry-")) followHash();
-  else toEnd();
+  else {
+    pinned = true;
+    toEnd();
+  }
   // What was there before is not read out.
   requestAnimationFrame(() => conversation.removeAttribute("aria-busy"));
 }

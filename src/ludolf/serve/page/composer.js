@@ -61,13 +61,14 @@ async function submit(isLater = false) {
   setMessage("");
   showPictures();
   closeMenu();
+  pinned = true;
   toEnd();
   try {
     if (!session.id && !(await start(""))) throw new Error("");
     await attach();
     await say(text, images, isLater);
   } catch (problem) {
-    if (problem.message) toast(problem.message);
+    if (problem.message) complain(problem.message);
     pictures = [...images, ...pictures];
     showPictures();
     addText(text);
@@ -96,7 +97,7 @@ async function stop() {
     await askHere("abort");
     at("status").textContent = "Stopped";
   } catch (problem) {
-    toast(problem.message);
+    complain(problem.message);
   }
 }
 
@@ -160,7 +161,7 @@ async function dropQueued(list, place) {
     for (const text of rest.steering) await askHere("steer", { message: text });
     for (const text of rest.followUp) await askHere("follow_up", { message: text });
   } catch (problem) {
-    toast(problem.message);
+    complain(problem.message);
   }
 }
 
@@ -314,10 +315,3 @@ at("files").addEventListener("change", () => {
   addImages(at("files").files);
   at("files").value = "";
 });
-
-// The page ends above the composer, however high that is.
-new ResizeObserver(() => {
-  const follows = isAtEnd();
-  root.style.setProperty("--dock", `${at("dock").offsetHeight}px`);
-  if (follows) scrollTo({ top: root.scrollHeight });
-}).observe(at("dock"));

@@ -116,7 +116,7 @@ const REQUESTS = {
     if (closeQuestion(targetId) && by && by !== link.client) toast(`Answered by ${clientName(by)}`);
     refreshSessions(false);
   },
-  notify: ({ message }) => toast(message ?? ""),
+  notify: ({ message }) => complain(message ?? ""),
   setStatus: ({ statusKey, statusText }) => {
     if (statusText) statuses.set(statusKey, statusText);
     else statuses.delete(statusKey);

@@ -1,7 +1,7 @@
 // The list of sessions, the tree's actions, and start-up.
 
 const LIST_AGAIN = 5000;
-const ALL_AGAIN = 60000;
+const ALL_AGAIN = 300000;
 const STATE_NAMES = { running: "running", waiting: "waits for an answer", idle: "loaded", stored: "" };
 let listedSessions = [];
 let listedAll = 0;
@@ -20,7 +20,7 @@ async function refreshSessions(everything) {
     drawSessions();
     if (session.id && !session.attached && isLoaded(session.id)) attach().catch(() => {});
   } catch (problem) {
-    if (link.ready) toast(problem.message);
+    if (link.ready) complain(problem.message);
   }
 }
 
@@ -29,7 +29,7 @@ function drawSessions() {
   const folders = new Map();
   const newest = [...listedSessions].sort((one, other) => (one.updated < other.updated ? 1 : -1));
   for (const one of newest) {
-    if (wanted && !`${one.name ?? ""} ${one.cwd} ${one.session}`.toLowerCase().includes(wanted)) continue;
+    if (wanted && !`${one.title ?? ""} ${one.cwd} ${one.session}`.toLowerCase().includes(wanted)) continue;
     if (!folders.has(one.cwd)) folders.set(one.cwd, []);
     folders.get(one.cwd).push(one);
   }
@@ -66,7 +66,7 @@ function sessionRow(one) {
   const dot = make("i", `dot ${one.state}`);
   dot.setAttribute("aria-hidden", "true");
   const when = make("span", "when", `${ago(Date.now() - Date.parse(one.updated))}`);
-  button.append(dot, make("span", "called", one.name || `Session ${one.session.slice(0, 8)}`), when);
+  button.append(dot, make("span", "called", one.title || `Session ${one.session.slice(0, 8)}`), when);
   if (STATE_NAMES[one.state]) button.append(make("span", "unseen", STATE_NAMES[one.state]));
   item.append(button);
   return item;
@@ -149,7 +149,7 @@ async function onEntry(work) {
     await attach();
     await work(data.ids[index]);
   } catch (problem) {
-    toast(problem.message);
+    complain(problem.message);
   }
 }
 
@@ -175,7 +175,7 @@ at("naming-form").addEventListener("click", (event) => event.stopPropagation());
 at("naming-form").addEventListener("submit", (event) => {
   event.preventDefault();
   at("naming").close();
-  attach().then(() => askHere("set_session_name", { name: at("name").value })).catch((problem) => toast(problem.message));
+  attach().then(() => askHere("set_session_name", { name: at("name").value })).catch((problem) => complain(problem.message));
 });
 
 // ------------------------------------------------------------ start-up

@@ -16,12 +16,27 @@ function redraw(part) {
   drawing = true;
   requestAnimationFrame(() => {
     drawing = false;
-    const follows = isAtEnd();
     for (const one of changed) one.draw();
     changed.clear();
-    if (follows) scrollTo({ top: root.scrollHeight });
   });
 }
+
+// Readers at the end stay there, whatever grows; the page ends above the composer.
+let pinned = true;
+const seesEnd = isAtEnd;
+isAtEnd = () => pinned;
+addEventListener("scroll", () => {
+  pinned = seesEnd();
+  if (!pinned || !fresh) return;
+  fresh = 0;
+  showState();
+}, { passive: true });
+const stay = new ResizeObserver(() => {
+  root.style.setProperty("--dock", `${at("dock").offsetHeight}px`);
+  if (pinned) scrollTo({ top: root.scrollHeight });
+});
+stay.observe(at("dock"));
+stay.observe(at("main"));
 
 // Text under way: paragraphs and fences, and never anything but text nodes.
 class Flow {
@@ -198,6 +213,7 @@ function endMessage({ message }) {
     tools.delete(message.toolCallId);
   }
   document.body.classList.toggle("has-tools", tools.size > 0);
+  if (message.role === "user") refreshSessions(false);
   catchUp();
 }
 
@@ -291,7 +307,7 @@ async function refreshFacts() {
     showFacts(state);
     showSpent(stats);
   } catch (problem) {
-    if (session.id === id && link.ready) toast(problem.message);
+    if (session.id === id && link.ready) complain(problem.message);
   }
 }
 
@@ -323,12 +339,12 @@ const clientName = (client) => attending.get(client) ? `${attending.get(client)}
 at("model").addEventListener("change", () => {
   const [provider, ...rest] = at("model").value.split("/");
   askHere("set_model", { provider, modelId: rest.join("/") }).then(refreshFacts, (problem) => {
-    toast(problem.message);
+    complain(problem.message);
     refreshFacts();
   });
 });
 at("level").addEventListener("change", () => {
-  askHere("set_thinking_level", { level: at("level").value }).catch((problem) => toast(problem.message)).then(refreshFacts);
+  askHere("set_thinking_level", { level: at("level").value }).catch((problem) => complain(problem.message)).then(refreshFacts);
 });
 
 // ------------------------------------------------------------ events
@@ -363,18 +379,18 @@ const EVENTS = {
   },
   compaction_start: () => note("Compacting the history"),
   compaction_end: ({ errorMessage }) => {
-    if (errorMessage) toast(errorMessage);
+    if (errorMessage) complain(errorMessage);
     note(session.running ? "Waiting for the model" : "");
     catchUp();
     refreshSpent();
   },
   auto_retry_start: ({ attempt, maxAttempts, errorMessage }) => {
     note(`Trying again (${attempt} of ${maxAttempts})`);
-    toast(errorMessage);
+    complain(errorMessage);
   },
   limit_reached: ({ limit }) => toast(`The limit of ${limit} is reached.`),
-  warning: ({ message }) => toast(message),
-  extension_error: ({ error }) => toast(error),
+  warning: ({ message }) => complain(message),
+  extension_error: ({ error }) => complain(error),
   extension_ui_request: showRequest,
   client_joined: ({ client, name }) => {
     attending.set(client, name);
