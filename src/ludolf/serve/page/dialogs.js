@@ -64,7 +64,7 @@ function buttons(request, choices) {
 // What a tool call that waits for approval would do.
 function detailOf({ args, risk }) {
   if (!args || typeof args !== "object") return null;
-  const box = make("pre", "detail-of diff");
+  const box = make("pre", "detail-of");
   const edits = Array.isArray(args.edits) ? args.edits : [args];
   const sides = edits.flatMap((edit) => [["d-del", edit?.oldText ?? edit?.old_string], ["d-add", edit?.newText ?? edit?.new_string]]);
   if (typeof args.command === "string") box.append(args.command.slice(0, MOST_DETAIL));

@@ -57,7 +57,7 @@ function folderOf(cwd, found) {
   return box;
 }
 
-const shortFolder = (cwd) => (cwd.length > 34 ? `…/${cwd.split("/").filter(Boolean).slice(-2).join("/")}` : cwd);
+const shortFolder = (cwd) => cwd.replace(/^\/.*\/([^/]+\/[^/]+)$/, "…/$1");
 
 function sessionRow(one) {
   const item = make("li");
@@ -89,7 +89,10 @@ function showTitle() {
   document.title = `${waits ? `(${waits}) ` : ""}${name === "Ludolf" ? name : `${name} – Ludolf`}`;
 }
 new MutationObserver(showTitle).observe(at("heading"), { childList: true, characterData: true, subtree: true });
-new MutationObserver(showTitle).observe(at("dialogs"), { childList: true });
+new MutationObserver(() => {
+  showTitle();
+  showTail();
+}).observe(at("dialogs"), { childList: true });
 
 at("seek").addEventListener("input", drawSessions);
 at("seek").addEventListener("keydown", (event) => {

@@ -252,10 +252,11 @@ function note(words) {
 function showTail() {
   const tail = at("tail");
   const since = Date.now() - (data.times[size - 1] ?? Date.now());
-  tail.classList.toggle("busy", Boolean(doing.words));
-  tail.hidden = !session.id || (!size && !doing.words);
-  tail.lastElementChild.textContent = doing.words
-    ? `${doing.words} · ${ago(Date.now() - doing.since)}`
+  const words = questions.size ? "Waiting for your answer" : doing.words;
+  tail.classList.toggle("busy", Boolean(words));
+  tail.hidden = !session.id || (!size && !words);
+  tail.lastElementChild.textContent = words
+    ? `${words} · ${ago(Date.now() - doing.since)}`
     : `Last entry ${ago(since)} ago`;
   for (const tool of tools.values()) {
     if (tool.element.classList.contains("running")) tool.chip.textContent = ago(Date.now() - tool.since);
