@@ -104,12 +104,16 @@ class SessionStories:
             CommandError: the session does not exist or cannot be read.
         """
         story = self._stories.get(session)
-        fresh = story or _Story()
-        async with fresh.lock:
-            now = await self._content(session, fresh)
-            if story is None:
-                self._keep(session, fresh)
-            return await asyncio.to_thread(fresh.news, now, known)
+        if story is None:
+            self._make_room()
+            story = self._stories[session] = _Story()
+        async with story.lock:
+            try:
+                now = await self._content(session, story)
+            except CommandError:
+                self._drop(session)
+                raise
+            return await asyncio.to_thread(story.news, now, known)
 
     def close(self) -> None:
         for session in tuple(self._stories):
@@ -130,14 +134,14 @@ class SessionStories:
         except OSError as problem:
             raise CommandError(f"Cannot read the session {session}: {problem}") from problem
 
-    def _keep(self, session: str, story: _Story) -> None:
-        while len(self._stories) >= _KEPT:
-            self._drop(next(iter(self._stories)))
-        self._stories[session] = story
+    def _make_room(self) -> None:
+        unused = [name for name, story in self._stories.items() if not story.lock.locked()]
+        for session in unused[: max(0, len(self._stories) - _KEPT + 1)]:
+            self._drop(session)
 
     def _drop(self, session: str) -> None:
-        story = self._stories.pop(session)
-        if story.file is not None:
+        story = self._stories.pop(session, None)
+        if story is not None and story.file is not None:
             story.file.close()
 
 
