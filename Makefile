@@ -75,7 +75,7 @@ fmt: $(VENV)/.dev ## Format, and fix what the linter can fix
 	@$(PY) -m ruff check --fix
 	@$(PY) -m ruff format
 
-screenshots: $(VENV)/.dev $(VENV)/.system ## Make the pictures of docs/page.md anew (Chromium)
+screenshots: $(VENV)/.dev $(VENV)/.system ## Make the pictures of docs/page.md and docs/web.md anew (Chromium)
 	@$(PY) scripts/make_screenshots.py
 
 # Not --quiet: strict mode counts only warnings that are printed.

@@ -21,6 +21,46 @@ IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 300_000
 # The entry that a live view is caught at: a command that has no result yet.
 _RUNNING = "python -m pytest tests -q"
+_MAKEFILE = """\
+test:
+\t@for name in chart model; do echo "tests/test_$$name.py ........"; done; sleep 60
+"""
+_SCRIPT: list[dict[str, Any]] = [
+    {
+        "match": "upside down",
+        "content": [
+            {"thinking": "The scale takes the top as the span. I check it with the tests."},
+            {
+                "text": "The scale is wrong when the lowest tide is not zero:\n\n"
+                "```python\ndef scale(self, heights: list[float]) -> list[int]:\n"
+                "    top = max(heights)\n    span = top  # lowest is sea level\n"
+                "    return [int((top - h) / span * self.size) for h in heights]\n```\n\n"
+                "`span` has to be `top - min(heights)`. I run the tests first."
+            },
+            {"tool": "bash", "args": {"command": "make test"}},
+        ],
+        "usage": {"input": 42_000, "output": 800},
+    },
+    {
+        "match": "Commit",
+        "content": [
+            {"text": "The chart is right now. I change the scale:"},
+            {
+                "tool": "edit",
+                "args": {
+                    "path": "tidewatch/chart.py",
+                    "edits": [
+                        {
+                            "oldText": "        span = top  # lowest is sea level",
+                            "newText": "        span = (top - min(heights)) or 1.0",
+                        }
+                    ],
+                },
+            },
+        ],
+        "usage": {"input": 44_200, "output": 160},
+    },
+]
 
 
 def main() -> None:
@@ -32,8 +72,10 @@ def main() -> None:
         with Chrome() as chrome:
             _desk(chrome, url)
             _live(chrome, Path(folder))
+            _chat(chrome, Path(folder))
         with Chrome(mouse=False) as chrome:
             _phone(chrome, url)
+            _chat_phone(chrome, Path(folder))
 
 
 def _exported(folder: Path) -> str:
@@ -84,6 +126,86 @@ def _live(chrome: "Chrome", folder: Path) -> None:
         page.wait("document.querySelector('#live[data-state=live]') !== null")
         _keep(page, "page-live")
         page.close()
+
+
+def _chat(chrome: "Chrome", folder: Path) -> None:
+    """The page of the server: a run with a queue in the light, a question in the dark."""
+    with _web(folder / "desk") as url:
+        page = chrome.page(1360, 900)
+        page.open(url)
+        page.wait("document.querySelectorAll('.one').length > 2")
+        _ask(page, "Why is the tide chart upside down?")
+        page.wait("document.activeElement.matches('.question')")
+        page.key("1")
+        page.wait("document.querySelector('.call.now pre')?.textContent.includes('test_model')")
+        page.js("document.getElementById('message').focus()")
+        for text, modifiers in (("keep the old name", 0), ("update the docs", 1)):
+            page.type(text)
+            page.key("Enter", modifiers=modifiers)
+        page.wait("document.querySelectorAll('#queue li').length === 2")
+        _keep(page, "web-light")
+        page.key("Escape")
+        page.wait("document.getElementById('stop').hidden")
+        page.js("document.getElementById('message').select()")
+        page.prefer(color_scheme="dark")
+        _ask(page, "Commit it")
+        page.wait("document.querySelectorAll('.question').length")
+        _keep(page, "web-dark")
+        page.close()
+
+
+def _chat_phone(chrome: "Chrome", folder: Path) -> None:
+    with _web(folder / "phone") as url:
+        page = chrome.page(390, 844, phone=True)
+        page.open(url)
+        page.wait("document.querySelectorAll('.one').length > 2")
+        _ask(page, "Commit it")
+        page.wait("document.querySelectorAll('.question').length")
+        _keep(page, "web-phone")
+        page.close()
+
+
+def _ask(page: "Page", text: str) -> None:
+    page.js("document.getElementById('message').select()")
+    page.type(text)
+    page.key("Enter")
+
+
+@contextmanager
+def _web(home: Path) -> Iterator[str]:
+    """`ludolf web` with stored sessions and a model that follows a script; gives the address."""
+    from ludolf.base import dumps
+    from tests.browser.sample import sample_lines
+
+    work = home / "projects" / "tidewatch"
+    work.mkdir(parents=True)
+    stored = home / ".pi" / "agent" / "sessions" / "tidewatch"
+    stored.mkdir(parents=True)
+    for number, name in enumerate(("Fix the flaky station test", "Release 2.4", "Faster charts")):
+        first, *rest = sample_lines()
+        first = {**first, "id": f"{number}1a1e366-0000-4000-8000-000000000000", "cwd": str(work)}
+        last = {"type": "session_info", "id": f"n{number}", "parentId": rest[-1]["id"]}
+        rest.append({**last, "timestamp": rest[-1]["timestamp"], "name": name})
+        lines = b"".join(dumps(line) + b"\n" for line in (first, *rest))
+        (stored / f"2026-11-0{number + 1}T08-00-00-000Z_{first['id']}.jsonl").write_bytes(lines)
+    (work / "Makefile").write_text(_MAKEFILE)
+    script = home / "script.json"
+    script.write_bytes(dumps(_SCRIPT))
+    program = (sys.executable, "-m", "ludolf", "web", "--model", "ludolf/scripted")
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(ROOT / "src"),
+        "LUDOLF_SCRIPT": str(script),
+    }
+    rules = ("--approval", "on-write")
+    with subprocess.Popen(
+        (*program, *rules), stdout=subprocess.PIPE, text=True, env=env, cwd=work
+    ) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.terminate()
 
 
 def _lines_until_now() -> list[dict[str, Any]]:

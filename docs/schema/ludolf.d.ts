@@ -2953,6 +2953,7 @@ export interface SessionSummaries {
   sessions: SessionSummary[];
 }
 
+/** `title` is the name, else the beginning of the first prompt. */
 export interface SessionSummary {
   session: string;
   path: string | null;
@@ -2962,6 +2963,7 @@ export interface SessionSummary {
   clients: number;
   dialogs: number;
   updated: string;
+  title?: string;
 }
 
 /** The work that has begun and not ended; `message` is the answer so far. */

@@ -23,7 +23,7 @@ _STYLES = ("frame.css", "content.css")
 _CODE_SCRIPTS = ("languages.js", "tokens.js", "colour.js")
 _SCRIPTS = ("story.js", *_CODE_SCRIPTS, "tree.js", "find.js", "page.js")
 _LIVE_STYLES = (*_STYLES, "live.css")
-_LIVE_SCRIPTS = (*_SCRIPTS, "live.js")
+_LIVE_SCRIPTS = (*_SCRIPTS, "news.js", "live.js")
 _COLOPHON = "Exported by Ludolf. This page loads nothing and sends nothing."
 _LIVE_COLOPHON = "Live view by Ludolf. This page connects only to the program that serves it."
 _LIVE_BUTTON = (
@@ -112,8 +112,8 @@ def page_policy(*, live: bool = False) -> str:
         (
             "default-src 'none'",
             "img-src data:",
-            f"style-src '{_digest(parts.style)}'",
-            f"script-src '{_digest(parts.boot)}' '{_digest(parts.script)}'",
+            f"style-src '{source_digest(parts.style)}'",
+            f"script-src '{source_digest(parts.boot)}' '{source_digest(parts.script)}'",
             *(("connect-src 'self'",) if live else ()),
             "base-uri 'none'",
             "form-action 'none'",
@@ -121,6 +121,22 @@ def page_policy(*, live: bool = False) -> str:
             "trusted-types 'none'",
         )
     )
+
+
+def story_style() -> str:
+    """Return the style of a page that shows a session which grows."""
+    return "".join(map(_asset, _LIVE_STYLES))
+
+
+def story_script() -> str:
+    """Return the script of such a page, without the part that connects it to a server."""
+    return "\n".join(map(_asset, ("boot.js", *_SCRIPTS, "news.js")))
+
+
+def empty_story_data() -> str:
+    """Return the data for that script while the page shows no entry."""
+    empty: dict[str, object] = {name: [] for name in ("ids", "parents", "texts", "times", "chart")}
+    return script_json({**empty, "kinds": "", "labels": {}, "leaf": -1, "name": "", "mark": "-0"})
 
 
 def roots_nav(story: Story) -> str:
@@ -144,7 +160,8 @@ def _asset(name: str) -> str:
     return (_ASSETS / name).read_text("utf-8")
 
 
-def _digest(text: str) -> str:
+def source_digest(text: str) -> str:
+    """Return the source of a policy that allows exactly this style or script."""
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 

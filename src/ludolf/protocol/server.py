@@ -163,6 +163,8 @@ class Attached(Value):
 
 
 class SessionSummary(Value):
+    """`title` is the name, else the beginning of the first prompt."""
+
     session: str
     path: str | None
     cwd: str
@@ -171,6 +173,7 @@ class SessionSummary(Value):
     clients: int
     dialogs: int
     updated: str
+    title: str | None = None
 
 
 class SessionSummaries(Value):

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ludolf.serve.web import WebDoor
 
 LAST_WORDS_SECONDS = 0.5
+Announce = Callable[[Mapping[str, Any]], bytes]
 
 
 def default_socket(agent_dir: Path, environ: Mapping[str, str]) -> Path:
@@ -33,16 +34,23 @@ def default_socket(agent_dir: Path, environ: Mapping[str, str]) -> Path:
     return agent_dir / "run" / "serve.sock"
 
 
-def run_serve(options: ServeOptions) -> int:
+def first_line(serving: Mapping[str, Any]) -> bytes:
+    """Return the line that says where the server listens."""
+    return dumps({"type": "serving", "pid": os.getpid(), **serving}) + b"\n"
+
+
+def run_serve(options: ServeOptions, announce: Announce = first_line) -> int:
     """Serve until a signal, a client or the end of input ends it; returns the exit code.
+
+    `announce` gets the addresses and returns what is written to stdout.
 
     Raises:
         ConfigError: a door cannot be opened.
     """
-    return asyncio.run(_main(options))
+    return asyncio.run(_main(options, announce))
 
 
-async def _main(options: ServeOptions) -> int:
+async def _main(options: ServeOptions, announce: Announce) -> int:
     stop = Stop()
     with Stdio(on_broken=lambda: None if not options.stdio else stop(1)) as stdio:
         server = SessionServer(options, load_guard(options) if options.http else None)
@@ -52,7 +60,7 @@ async def _main(options: ServeOptions) -> int:
             serving = await doors.open()
             watch_signals(stop)
             watch.start()
-            stdio.send(dumps({"type": "serving", "pid": os.getpid(), **serving}) + b"\n")
+            stdio.send(announce(serving))
             stdio.flush()
             code = await stop.race(_work(server, stdio, options))
             await server.close(options.drain_seconds)

@@ -65,8 +65,14 @@ def check_folder(cwd: str, roots: Sequence[Path]) -> Path:
         is_folder = os.path.isabs(cwd) and real is not None and real.is_dir()
     except (OSError, ValueError):
         is_folder = False
-    if is_folder and real is not None:
-        inside = (real.is_relative_to(os.path.realpath(root)) for root in roots)
-        if not roots or any(inside):
-            return Path(os.path.normpath(cwd))
+    if is_folder and is_inside(cwd, roots):
+        return Path(os.path.normpath(cwd))
     raise CommandError(f"Not a folder here: {cwd[:500]}")
+
+
+def is_inside(cwd: str, roots: Sequence[Path]) -> bool:
+    """Return whether a folder is inside a root; without roots, every folder is."""
+    if not roots:
+        return True
+    real = Path(os.path.realpath(cwd)) if "\0" not in cwd else None
+    return real is not None and any(real.is_relative_to(os.path.realpath(root)) for root in roots)

@@ -39,7 +39,7 @@ from ludolf.serve.options import ServeOptions
 from ludolf.serve.seat import SHARED_DIALECT, SessionAttachment, joined
 from ludolf.serve.underway import UnderwayWatch
 from ludolf.session.entries import entry_json
-from ludolf.session.views import is_interrupted, path_after, path_tail
+from ludolf.session.views import first_prompt, is_interrupted, path_after, path_tail, short_title
 
 MAX_ENTRIES = 1000
 # Kinds of requests that wait for an answer of the user.
@@ -332,6 +332,7 @@ class Slot(Sink):
             clients=len(self.attachments),
             dialogs=len(self.engine.open_dialogs()),
             updated=iso_time(self._changed_at),
+            title=short_title(session.name, first_prompt(session)),
         )
 
     # ------------------------------------------------------------ snapshots

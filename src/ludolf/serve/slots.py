@@ -19,7 +19,7 @@ from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.server import Open, SessionSummary
 from ludolf.serve.options import ServeOptions
 from ludolf.serve.seat import SHARED_DIALECT
-from ludolf.serve.session_options import check_folder, with_choices
+from ludolf.serve.session_options import check_folder, is_inside, with_choices
 from ludolf.serve.slot import Slot, SlotSettings
 from ludolf.session.finder import (
     SessionFolder,
@@ -31,6 +31,7 @@ from ludolf.session.finder import (
 )
 from ludolf.session.reader import NotASession, read_header
 from ludolf.session.tree import load_session
+from ludolf.session.views import short_title
 
 # Larger files are read in a thread.
 _LARGE = 1 << 20
@@ -100,6 +101,18 @@ class LoadedSessions:
         if path is None:
             raise unknown_session(session)
         return await self._of(path, options, SHARED_DIALECT)
+
+    def stored_file(self, session: str) -> Path:
+        """Return the file of a session that may be read here, without loading it.
+
+        Raises:
+            CommandError: there is no such session, or it belongs to a folder outside the roots.
+        """
+        path = find_anywhere(self._place(self._options.options), session)
+        if path is None:
+            raise unknown_session(session)
+        self._in_own_folder(self._options.options, path)
+        return path
 
     def _session_options(self, command: Open) -> Options:
         base = self._options.options
@@ -268,14 +281,15 @@ class LoadedSessions:
     # ------------------------------------------------------------ list
 
     async def list(self, *, everything: bool) -> tuple[SessionSummary, ...]:
-        """Return the loaded sessions, and with `everything` the stored ones of all folders."""
+        """Return the loaded sessions, and with `everything` the stored ones inside the roots."""
         loaded = [slot.summary() for slot in self]
         if not everything:
             return tuple(loaded)
         known = {each.session for each in loaded}
         place = self._place(self._options.options)
         stored = await asyncio.to_thread(list_sessions, place, everywhere=True)
-        return (*loaded, *(_stored(each) for each in stored if each.id not in known))
+        usable = (each for each in stored if is_inside(each.cwd, self._options.roots))
+        return (*loaded, *(_stored(each) for each in usable if each.id not in known))
 
 
 def unknown_session(session: str) -> CommandError:
@@ -311,4 +325,5 @@ def _stored(record: SessionRecord) -> SessionSummary:
         clients=0,
         dialogs=0,
         updated=iso_time(record.modified),
+        title=short_title(record.name, record.first_message),
     )

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,13 +13,16 @@ import msgspec
 
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ConfigError, dumps, loads
+from ludolf.page.live.watch import read_mark
 from ludolf.protocol.commands import COMMANDS
+from ludolf.serve.chat_page import chat_page, chat_policy
 from ludolf.serve.connection import REPLACED, ServedConnection
 from ludolf.serve.event_stream import BEAT, EventStream
 from ludolf.serve.figures import LoopLag, metrics_text, resident_bytes
 from ludolf.serve.gate import Gate, GateKeeper, GateLimits
 from ludolf.serve.guard import is_loopback_host
 from ludolf.serve.options import ServeOptions
+from ludolf.serve.stories import SessionStories
 from ludolf.serve.web_talk import ReplyReader, ask_once, talk
 from ludolf.serve.websocket import accept_handshake
 
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 _MOST_LAG = 5.0
 _KEEP_ALIVE_SECONDS = 75.0
 _JSON = "application/json"
+_HTML = "text/html; charset=utf-8"
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -49,15 +54,7 @@ _PREFLIGHT = {
     "Access-Control-Max-Age": "600",
 }
 _STATUS = {"full": 503, "unknown_session": 404}
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>Ludolf</title>
-<h1>Ludolf</h1>
-<p>This server runs sessions of Ludolf. Connect with <code>ludolf attach</code>, or open a
-WebSocket at <code>/ws</code>.</p>
-</html>
-"""
+_STORY = re.compile(r"/sessions/([0-9A-Za-z._-]{1,128})/(page|news)")
 
 
 class WebWaits(msgspec.Struct, frozen=True):
@@ -91,6 +88,7 @@ class WebDoor:
         self._waits = waits or WebWaits()
         stuck = GateLimits(stuck_seconds=options.limits.stuck_seconds)
         self._gates = GateKeeper(self._make_handler, gate_limits or stuck)
+        self._stories = SessionStories(server)
         self._lag = LoopLag()
         self._tasks = Tasks()
         self._listener: asyncio.Server | None = None
@@ -154,6 +152,7 @@ class WebDoor:
         if self._http is not None:
             await self._http.shutdown(1)
         await self._tasks.close()
+        self._stories.close()
 
     # ------------------------------------------------------------ access
 
@@ -171,16 +170,22 @@ class WebDoor:
     async def _answer(self, request: "BaseRequest") -> "StreamResponse":
         response = await self._routed(request)
         if not response.prepared:
-            response.headers.update(self._headers(request))
+            response.headers.update(
+                (name, value)
+                for name, value in self._headers(request).items()
+                if name not in response.headers
+            )
             if self._server.closing or _gate(request) in self._gates.strangers:
                 response.force_close()
         return response
 
     async def _routed(self, request: "BaseRequest") -> "StreamResponse":
-        refusal = self._guard.check_names(request.headers.items())
+        refusal = self._guard.check_names(_judged_headers(request))
         if refusal is not None:
             return _text(403, refusal)
         route = self._routes.get(request.path)
+        if route is None and _STORY.fullmatch(request.path):
+            route = _Route("GET", self._story, needs_token=True)
         if route is None:
             return _text(404, "Not found.")
         if request.method == "OPTIONS" and self._origin(request) is not None:
@@ -216,7 +221,10 @@ class WebDoor:
     # ------------------------------------------------------------ answers without a session
 
     async def _page(self, _: "BaseRequest") -> "Response":
-        return _text(200, _PAGE, {"Content-Type": "text/html; charset=utf-8"})
+        from aiohttp import web
+
+        headers = {"Content-Type": _HTML, "Content-Security-Policy": chat_policy()}
+        return web.Response(body=chat_page(), headers=headers)
 
     async def _health(self, _: "BaseRequest") -> "Response":
         return _text(200, "ok")
@@ -230,6 +238,23 @@ class WebDoor:
         gauges = {**_gauges(self._server), "loop_lag_seconds": self._lag.worst}
         text = metrics_text(self._server.figures, gauges)
         return _text(200, text, {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    # ------------------------------------------------------------ sessions for the page
+
+    async def _story(self, request: "BaseRequest") -> "Response":
+        """Answer with the entries of a session, or with those after a mark, as a document."""
+        found = _STORY.fullmatch(request.path)
+        assert found is not None
+        known = read_mark(request.query.get("after", ""))
+        if found[2] == "news" and known is None:
+            return _text(400, "`after` is not a mark.")
+        try:
+            news = await self._stories.news(found[1], known if found[2] == "news" else None)
+        except CommandError as error:
+            return _text(404, str(error))
+        if news is None:
+            return _text(409, "Load the page of the session again.")
+        return _text(200, news.decode(), {"Content-Type": _HTML})
 
     # ------------------------------------------------------------ clients
 
@@ -435,6 +460,21 @@ def _handler_class() -> Any:
             return response
 
     return Handler
+
+
+def _judged_headers(request: "BaseRequest") -> list[tuple[str, str]]:
+    """Return the headers that decide whether a request is refused.
+
+    A link on another site may lead to the page, which holds no data and cannot be framed.
+    """
+    headers = request.headers
+    is_visit = (
+        (request.method, request.path) == ("GET", "/")
+        and headers.get("Sec-Fetch-Mode") == "navigate"
+        and headers.get("Sec-Fetch-Dest") == "document"
+    )
+    kept = headers.items()
+    return [each for each in kept if not is_visit or each[0].lower() != "sec-fetch-site"]
 
 
 def _gate(request: "BaseRequest") -> Gate:

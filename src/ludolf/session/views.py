@@ -54,6 +54,18 @@ def skill_parts(text: str) -> tuple[str, str, str] | None:
     return start[1], text[start.end() : end], text[end + len(_SKILL_END) :]
 
 
+def first_prompt(session: Session) -> str:
+    """Return the text of the first prompt of a session; "" if there is none."""
+    prompts = (entry for entry in session.entries() if role_of(entry) == "user")
+    return next((text for entry in prompts if (text := user_text(entry))), "")
+
+
+def short_title(name: str | None, prompt: str) -> str | None:
+    """Return one short line that stands for a session: its name, else its first prompt."""
+    text = name or prompt_title(prompt)
+    return " ".join(text[:2000].split())[:200] or None
+
+
 def prompt_title(text: str) -> str:
     """Return a prompt as the user wrote it: the name of a skill instead of its text."""
     skill = skill_parts(text)

@@ -36,6 +36,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "uninstall": ("packages", "run"),
     "update": ("packages", "run_update"),
     "view": ("view", "run"),
+    "web": ("web", "run"),
 }
 # Words of pi that are only refused or translated; they are not suggested for misspelt words.
 _OF_PI = ("config", "install", "list", "login", "logout", "remove", "uninstall", "update")

@@ -20,31 +20,34 @@ _ADDRESS = re.compile(r"(?:(\[[0-9a-fA-F:.]+\]|[^:\s]+):)?(\d{1,5})")
 def run(words: Sequence[str]) -> int:
     """Run `ludolf serve WORDS`; returns the exit code."""
     arguments, rest = _parser().parse_known_args(words)
-    options = parse(rest)
-    options.cwd = current_folder()
-    folder = agent_dir(os.environ)
     is_alone = arguments.stdio or arguments.private is not None
     has_socket = arguments.socket is not None or not is_alone
-    socket = arguments.socket or default_socket(folder, os.environ)
-    return run_serve(
-        ServeOptions(
-            options=options,
-            agent_dir=folder,
-            words=tuple(rest),
-            socket=socket.absolute() if has_socket else None,
-            http=arguments.http,
-            stdio=arguments.stdio,
-            private=_private(arguments),
-            roots=tuple(Path(root).absolute() for root in arguments.root),
-            unload_seconds=arguments.unload_after,
-            max_loaded=arguments.max_loaded,
-            drain_seconds=arguments.drain,
-            origins=tuple(arguments.origin),
-            hosts=tuple(arguments.host),
-            tls=tuple(map(Path, arguments.tls)) if arguments.tls else None,  # type: ignore[arg-type]  # argparse takes two
-            tls_by_proxy=arguments.tls_by_proxy,
-            new_token=arguments.new_token,
-        )
+    socket = arguments.socket or default_socket(agent_dir(os.environ), os.environ)
+    options = serve_options(arguments, rest)
+    options.socket = socket.absolute() if has_socket else None
+    options.http = arguments.http
+    options.stdio = arguments.stdio
+    options.private = _private(arguments)
+    return run_serve(options)
+
+
+def serve_options(arguments: Namespace, rest: list[str]) -> ServeOptions:
+    """Return the options of a server without a door; `rest` are those of its sessions."""
+    options = parse(rest)
+    options.cwd = current_folder()
+    return ServeOptions(
+        options=options,
+        agent_dir=agent_dir(os.environ),
+        words=tuple(rest),
+        roots=tuple(Path(root).absolute() for root in arguments.root),
+        unload_seconds=arguments.unload_after,
+        max_loaded=arguments.max_loaded,
+        drain_seconds=arguments.drain,
+        origins=tuple(arguments.origin),
+        hosts=tuple(arguments.host),
+        tls=tuple(map(Path, arguments.tls)) if arguments.tls else None,  # type: ignore[arg-type]  # argparse takes two
+        tls_by_proxy=arguments.tls_by_proxy,
+        new_token=arguments.new_token,
     )
 
 
@@ -68,6 +71,13 @@ def _parser() -> ArgumentParser:
     add("--stdio", action="store_true", help="serve one client on stdin and stdout")
     add("--private", type=int, metavar="FD", help=SUPPRESS)
     add("--on-hangup", choices=("finish", "abort"), default="finish", help=SUPPRESS)
+    add_serve_options(parser)
+    return parser
+
+
+def add_serve_options(parser: ArgumentParser) -> None:
+    """Add the options that every server has."""
+    add = parser.add_argument
     add("--root", action="append", default=[], metavar="DIR", help="folder for sessions")
     add("--unload-after", type=_duration, default=900.0, metavar="TIME", help="default: 15m")
     add("--max-loaded", type=_count, default=256, metavar="N", help="sessions in memory")
@@ -77,7 +87,6 @@ def _parser() -> ArgumentParser:
     add("--tls", nargs=2, metavar=("CERT", "KEY"), help="certificate and key in PEM files")
     add("--tls-by-proxy", action="store_true", help="a reverse proxy in front encrypts")
     add("--new-token", action="store_true", help="replace the token; old clients are refused")
-    return parser
 
 
 def _duration(text: str) -> float:

@@ -1,12 +1,11 @@
 """`ludolf view [SESSION]`: serve a session to the browser and update it while it grows."""
 
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ludolf.base import CommandError
+from ludolf.cli.browser import opened_in_browser
 from ludolf.cli.progress import working
 from ludolf.cli.subcommands.sessions import SESSION_NAMES, locate, session_place
 from ludolf.cli.terminal import one_line, plain, say
@@ -18,11 +17,6 @@ from ludolf.session.finder import SessionFolder, list_sessions
 # A title, and a function that begins to follow files inside the event loop.
 Served = tuple[str, Callable[[], Routes]]
 _SIGINT = 130
-_LEAD = """\
-<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">
-<meta http-equiv="refresh" content="0; url={url}"><title>Ludolf</title>
-<a href="{url}">The session</a>
-"""
 
 
 def run(words: Sequence[str]) -> int:
@@ -88,27 +82,7 @@ async def _serve(served: Served, port: int, *, opens: bool) -> int:
         how = "" if opens else "Open this address in a browser (--open does it). "
         say(f"{one_line(plain(name), 80)}\n{server.url}\n{how}Ctrl-C ends the view.")
         sys.stdout.flush()
-        with _opened(server.url if opens else ""):
+        with opened_in_browser(server.url if opens else ""):
             return await stop.race(Event().wait()) or 0
     finally:
         await server.close()
-
-
-@contextmanager
-def _opened(url: str) -> Iterator[None]:
-    """Open the page through a private file, because other users can read a browser's arguments."""
-    if not url:
-        yield
-        return
-    import tempfile
-    import webbrowser
-
-    descriptor, name = tempfile.mkstemp(prefix="ludolf-view-", suffix=".html")
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(_LEAD.format(url=url))
-        if not webbrowser.open(Path(name).as_uri()):
-            warn_on_stderr("No browser could be started. Open the address above.")
-        yield
-    finally:
-        os.unlink(name)
