@@ -96,6 +96,7 @@ class TerminalApp:
 
     async def run(self) -> int:
         """Work until the user leaves; returns the exit code."""
+        self.view.enter_title(f"{self.folder} - ludolf")
         self.draw()
         self.link.prepare()
         self._listen()
@@ -106,8 +107,12 @@ class TerminalApp:
             self._loop.remove_reader(0)
             self._stop_timers()
             await self.tasks.close()
+        if self._stays and self.link.session is not None:
+            id = self.link.session.id
+            self.conversation.say(f"The session continues. To come back: ludolf attach {id}")
         self.screen.print(self.conversation.take_rows())
         self.screen.close()
+        self.view.leave_title()
         if code == HUNG_UP:
             return code  # the end of the connection says so to the server
         self.terminal.restore()
@@ -165,10 +170,12 @@ class TerminalApp:
             return
         self.hint = ""
         self.conversation.begin(session.snapshot_record)
+        self._name_window()
         self.do(self._follow(session))
         self.do(self.slash.load_commands())
         early, self._early = self._early, []
         for each in early:
+            self.area.remember(each.text)
             await self.send(each)
         self.draw()
 
@@ -177,9 +184,14 @@ class TerminalApp:
         async for frame in session.events():
             self.conversation.take(frame)
             self._obey_effects()
+            if frame.get("type") in ("session_info_changed", "resync"):
+                self._name_window()
             self.draw_soon()
         if self.link.session is session and not self._end.done():
             await self._lose("")
+
+    def _name_window(self) -> None:
+        self.view.set_title(f"{self.conversation.info.name or self.folder} - ludolf")
 
     async def _lose(self, reason: str) -> None:
         reason = reason or await self.link.lose()

@@ -176,8 +176,8 @@ class PromptArea:
         assert self._search is not None
         if self._search.handle(key):
             return True
-        match, self._search = self._search.match, None
-        if key.name in ("escape", "ctrl+c", "ctrl+g"):
+        match, is_found, self._search = self._search.match, self._search.found, None
+        if not is_found or key.name in ("escape", "ctrl+c", "ctrl+g"):
             return True
         if match:
             self.editor.text = match
