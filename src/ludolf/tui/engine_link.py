@@ -96,15 +96,13 @@ class EngineLink:
     async def close(self, *, stays: bool) -> None:
         """Leave: the server of this terminal ends, unless the session `stays`."""
         client, session = self._client, self.session
-        if client is not None:
+        if client is not None and session is not None:
             try:
                 async with asyncio.timeout(END_SECONDS):
-                    if session is not None and (stays or not self.is_own):
-                        await session.detach()
-                    elif self.is_own:
-                        await client.shutdown()
+                    await (session.detach() if stays or not self.is_own else client.shutdown())
             except (LudolfError, TimeoutError):
                 pass  # it is gone already, or ends later
+        if client is not None:
             await client.aclose()
         if self._own is not None and not stays:
             await asyncio.to_thread(self._wait_for_end)
@@ -113,7 +111,7 @@ class EngineLink:
         import subprocess
 
         assert self._own is not None
-        if self._client is None:  # it starts, and nobody has connected
+        if self.session is None:  # it is still starting
             self._own.process.terminate()
         try:
             self._own.process.wait(END_SECONDS)
