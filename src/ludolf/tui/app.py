@@ -17,6 +17,7 @@ from ludolf.tui.engine_link import EngineLink
 from ludolf.tui.footer import folder_text
 from ludolf.tui.keys import InputEvent, KeyParser, KeyPress, TerminalReply
 from ludolf.tui.live_view import LiveView
+from ludolf.tui.pace import DrawPace
 from ludolf.tui.prompt_area import PromptArea
 from ludolf.tui.prompt_history import PromptHistory, history_path
 from ludolf.tui.screen import LiveScreen
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 GONE = "The engine is gone. Enter starts it again."
 STARTING = "Starting ..."
-DRAWS_PER_SECOND = 30
 SPINS_PER_SECOND = 4
 # A lone Esc is a key if nothing follows it for so long.
 ESCAPE_SECONDS = 0.04
@@ -77,16 +77,15 @@ class TerminalApp:
         self._dialog: Dialog | None = None
         self._own_questions: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._early = [*start.messages]
-        self._timer: asyncio.TimerHandle | None = None
         self._spinner: asyncio.TimerHandle | None = None
         self._escape: asyncio.TimerHandle | None = None
         self._last_clear = 0.0
         self._is_first_read = bool(select.select([0], [], [], 0)[0])
         self._asked: CompletionQuery | None = None
         self._loop = asyncio.get_running_loop()
+        self._pace = DrawPace(self._paint, self._loop)
         self._end: asyncio.Future[int] = self._loop.create_future()
         self._stays = False
-        self._is_drawn_at = 0.0
         from ludolf.tui.slash_commands import SlashCommands
 
         self.slash = SlashCommands(self)
@@ -478,7 +477,7 @@ class TerminalApp:
         self.view.resized()
         self.conversation.resize(self.view.drawing)
         self.screen.resized()
-        self.draw()
+        self._pace.resized()
 
     async def show(self, view: FullView[R]) -> R:
         """Show a view on the whole screen until it ends."""
@@ -504,16 +503,18 @@ class TerminalApp:
 
     def draw_soon(self) -> None:
         """Draw within a thirtieth of a second."""
-        if self._timer is None and not self._end.done():
-            due = self._is_drawn_at + 1 / DRAWS_PER_SECOND
-            self._timer = self._loop.call_at(due, self.draw)
+        if not self._end.done():
+            self._pace.soon()
 
     def draw(self) -> None:
         """Draw now."""
-        self._stop_timers()
-        if self._end.done():
-            return
-        self._is_drawn_at = self._loop.time()
+        if not self._end.done():
+            self._pace.now()
+
+    def _paint(self) -> None:
+        if self._spinner is not None:
+            self._spinner.cancel()
+            self._spinner = None
         if self._full is not None:
             view, _, whole = self._full
             rows, cursor = view.rows(*whole.size)
@@ -528,10 +529,9 @@ class TerminalApp:
             self._spinner = self._loop.call_later(1 / SPINS_PER_SECOND, self.draw)
 
     def _stop_timers(self) -> None:
-        for timer in (self._timer, self._spinner):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._spinner = None
+        self._pace.close()
+        if self._spinner is not None:
+            self._spinner.cancel()
 
     @property
     def dialog(self) -> Dialog | None:
