@@ -13,7 +13,7 @@ from ludolf.tui.cells import plain
 from ludolf.tui.complete import CompletionQuery, file_suggestions
 from ludolf.tui.conversation import Conversation
 from ludolf.tui.dialogs import Dialog
-from ludolf.tui.engine_link import EngineLink
+from ludolf.tui.engine_link import EngineLink, OpenRefused
 from ludolf.tui.footer import folder_text
 from ludolf.tui.keys import InputEvent, KeyParser, KeyPress, TerminalReply
 from ludolf.tui.live_view import LiveView
@@ -164,6 +164,9 @@ class TerminalApp:
         self.draw()
         try:
             session = await self.link.open(name)
+        except OpenRefused as error:
+            await self._refused(str(error))
+            return
         except LudolfError as error:
             await self._lose(str(error))
             return
@@ -177,6 +180,14 @@ class TerminalApp:
             self.area.remember(each.text)
             await self.send(each)
         self.draw()
+
+    async def _refused(self, reason: str) -> None:
+        """Leave if the first session cannot be opened: another attempt would fail too."""
+        if self.conversation.info.id:
+            await self._lose(reason)
+        else:
+            self.say(f"Error: {reason}", "error")
+            self.leave(1)
 
     async def _follow(self, session: "RemoteSession") -> None:
         """Take the frames of the session until it ends here."""

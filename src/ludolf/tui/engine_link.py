@@ -19,6 +19,10 @@ _NO_PINGS = 1e6
 _TIMEOUT = 60.0
 
 
+class OpenRefused(LudolfError):
+    """The engine runs, and does not open the session: the text says why."""
+
+
 class EngineLink:
     """Opens the session, and opens it again after the server was lost."""
 
@@ -43,7 +47,8 @@ class EngineLink:
         """Connect and open a session.
 
         Raises:
-            LudolfError: the server does not start or cannot be reached, or refuses the session.
+            OpenRefused: the session or an option cannot be used.
+            LudolfError: the server does not start or cannot be reached.
         """
         self.prepare()
         # In a thread, since it takes a while, and keys are drawn meanwhile.
@@ -52,6 +57,8 @@ class EngineLink:
         try:
             await self._client.connect()
             self.session = await self._join(self._client, session)
+        except module.Refused as error:
+            raise OpenRefused(str(error).partition(": ")[2]) from error
         except LudolfError as error:
             raise LudolfError(self._explained(error)) from error
         return self.session
