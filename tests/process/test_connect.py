@@ -177,7 +177,10 @@ def test_what_the_server_refuses_is_an_error_of_the_program(
     [
         (("--mode", "rpc", "--connect", "unix:/none"), "Error: No server answers at unix:/none: "),
         (("--mode", "rpc", "--connect", "tcp:1"), 'Error: Invalid address "tcp:1". Use unix:PATH'),
-        (("--connect", "unix:/none", "-p", "hi"), "Error: --connect and --on-eof need --mode rpc"),
+        (
+            ("--connect", "unix:/none", "-p", "hi"),
+            "Error: --connect needs a terminal or --mode rpc",
+        ),
         (("--mode", "rpc", "--on-eof", "abort"), "Error: --on-eof needs --connect"),
     ],
 )

@@ -163,9 +163,11 @@ def test_the_status_line_names_the_model_the_seconds_and_the_tool(lab: Lab, whol
 
 
 @pytest.mark.exec
-def test_a_task_at_a_terminal_is_done_without_an_option(lab: Lab) -> None:
+def test_text_mode_at_a_terminal_does_a_task_and_ends(lab: Lab) -> None:
     lab.server.add(answer("Fixed."))
-    with Terminal(lab, [*PROGRAM, "fix it"], whole=True, controls=True) as terminal:
+    with Terminal(
+        lab, [*PROGRAM, "--mode", "text", "fix it"], whole=True, controls=True
+    ) as terminal:
         assert terminal.end()[0] == 0
         assert shown(terminal.seen) == "Fixed.\n"
 

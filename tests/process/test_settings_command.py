@@ -120,7 +120,7 @@ def test_a_misspelt_key_and_one_of_pi_can_be_removed(lab: Lab, text_of: str) -> 
 
 
 @pytest.mark.parametrize(
-    "words", [("get", "theme"), ("set", "theme", "dark"), ("get", "transport")]
+    "words", [("get", "tuiMode"), ("set", "tuiMode", "full"), ("get", "transport")]
 )
 def test_a_key_of_pi_is_named_as_such(lab: Lab, words: tuple[str, ...]) -> None:
     stderr = lab.run("settings", *words).stderr

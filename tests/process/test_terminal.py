@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.process.harness import Lab
+from tests.process.harness import PROGRAM, Lab
 from tests.process.script import Gate, answer, call, say
 from tests.process.tmux_stage import tmux_terminal
 
@@ -178,3 +178,58 @@ def test_a_run_survives_the_terminal_and_is_attached_to(lab: Lab) -> None:
         other.press("C-d")
         other.wait(lambda screen: screen.rstrip().endswith("$"))
         other.until(lambda: terminal.pids("--private") == [])
+
+
+def test_a_session_that_cannot_be_opened_ends_the_program_with_the_reason(lab: Lab) -> None:
+    with tmux_terminal(lab) as terminal:
+        terminal.start("--model", "nosuch/model")
+        terminal.wait_for('Error: Model "nosuch/model" not found.')
+        terminal.wait(lambda screen: screen.rstrip().endswith("$"))
+        terminal.type("echo code $?")
+        terminal.press("Enter")
+        terminal.wait_for("code 1")
+        assert terminal.pids("--private") == []
+
+
+def test_sigterm_stores_the_session_and_leaves_a_sane_terminal(lab: Lab) -> None:
+    gate = Gate()
+    lab.server.add(answer(say("Half an ", gate, "answer.")))
+    with tmux_terminal(lab) as terminal:
+        terminal.start("go")
+        terminal.wait_for("Half an")
+        (pid,) = set(terminal.pids("ludolf")) - set(terminal.pids("--private"))
+        os.kill(pid, signal.SIGTERM)
+        terminal.wait(lambda screen: screen.rstrip().endswith("$"))
+        terminal.type("stty -a | grep -c ' icanon'")
+        terminal.press("Enter")
+        terminal.wait(lambda screen: "\n1\n" in screen)
+        assert terminal.pids("--private") == []
+        gate.open()
+    (file,) = (lab.agent / "sessions").rglob("*.jsonl")
+    assert "Half an" in file.read_text()
+
+
+def test_a_draft_is_edited_outside_and_a_detached_session_stays(lab: Lab) -> None:
+    editor = lab.root / "editor"
+    editor.write_text("#!/bin/sh\necho ' and more' >> \"$1\"\n")
+    editor.chmod(0o755)
+    with tmux_terminal(lab) as terminal:
+        terminal.start(EDITOR=str(editor))
+        terminal.wait_for("large")
+        terminal.type("a draft")
+        terminal.press("C-g")
+        terminal.wait_for("> a draft and more")
+        terminal.press("C-c")
+        terminal.wait_for(READY)
+        terminal.type("/detach")
+        terminal.press("Enter")
+        screen = terminal.wait_for("To come back: ludolf attach")
+        assert len(terminal.pids("--private")) == 1
+        session = screen.split("ludolf attach")[1].split()[0]
+        terminal.type("clear; ")
+        terminal.type(" ".join((*PROGRAM, "attach", session[:20])))
+        terminal.press("Enter")
+        terminal.wait_for(READY)
+        terminal.type("!echo a$((40+2))")
+        terminal.press("Enter")
+        terminal.wait_for("a42")

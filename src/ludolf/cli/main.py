@@ -194,7 +194,8 @@ def _server_address(arguments: Arguments) -> str | None:
     """
     if arguments.mode != "rpc":
         if arguments.connect is not None or arguments.on_eof is not None:
-            raise ConfigError("--connect needs a terminal or --mode rpc, --on-eof --mode rpc")
+            text = "--connect needs a terminal or --mode rpc; --on-eof needs --mode rpc"
+            raise ConfigError(text)
         return None
     if arguments.files:
         raise ConfigError("@file arguments are not supported in RPC mode")

@@ -13,10 +13,11 @@ from ludolf.tui.cells import plain
 from ludolf.tui.complete import CompletionQuery, file_suggestions
 from ludolf.tui.conversation import Conversation
 from ludolf.tui.dialogs import Dialog
-from ludolf.tui.engine_link import EngineLink
+from ludolf.tui.engine_link import EngineLink, OpenRefused
 from ludolf.tui.footer import folder_text
 from ludolf.tui.keys import InputEvent, KeyParser, KeyPress, TerminalReply
 from ludolf.tui.live_view import LiveView
+from ludolf.tui.pace import DrawPace
 from ludolf.tui.prompt_area import PromptArea
 from ludolf.tui.prompt_history import PromptHistory, history_path
 from ludolf.tui.screen import LiveScreen
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 GONE = "The engine is gone. Enter starts it again."
 STARTING = "Starting ..."
-DRAWS_PER_SECOND = 30
 SPINS_PER_SECOND = 4
 # A lone Esc is a key if nothing follows it for so long.
 ESCAPE_SECONDS = 0.04
@@ -77,16 +77,15 @@ class TerminalApp:
         self._dialog: Dialog | None = None
         self._own_questions: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._early = [*start.messages]
-        self._timer: asyncio.TimerHandle | None = None
         self._spinner: asyncio.TimerHandle | None = None
         self._escape: asyncio.TimerHandle | None = None
         self._last_clear = 0.0
         self._is_first_read = bool(select.select([0], [], [], 0)[0])
         self._asked: CompletionQuery | None = None
         self._loop = asyncio.get_running_loop()
+        self._pace = DrawPace(self._paint, self._loop)
         self._end: asyncio.Future[int] = self._loop.create_future()
         self._stays = False
-        self._is_drawn_at = 0.0
         from ludolf.tui.slash_commands import SlashCommands
 
         self.slash = SlashCommands(self)
@@ -96,6 +95,7 @@ class TerminalApp:
 
     async def run(self) -> int:
         """Work until the user leaves; returns the exit code."""
+        self.view.enter_title(f"{self.folder} - ludolf")
         self.draw()
         self.link.prepare()
         self._listen()
@@ -106,8 +106,12 @@ class TerminalApp:
             self._loop.remove_reader(0)
             self._stop_timers()
             await self.tasks.close()
+        if self._stays and self.link.session is not None:
+            id = self.link.session.id
+            self.conversation.say(f"The session continues. To come back: ludolf attach {id}")
         self.screen.print(self.conversation.take_rows())
         self.screen.close()
+        self.view.leave_title()
         if code == HUNG_UP:
             return code  # the end of the connection says so to the server
         self.terminal.restore()
@@ -160,26 +164,44 @@ class TerminalApp:
         self.draw()
         try:
             session = await self.link.open(name)
+        except OpenRefused as error:
+            await self._refused(str(error))
+            return
         except LudolfError as error:
             await self._lose(str(error))
             return
         self.hint = ""
         self.conversation.begin(session.snapshot_record)
+        self._name_window()
         self.do(self._follow(session))
         self.do(self.slash.load_commands())
         early, self._early = self._early, []
         for each in early:
+            self.area.remember(each.text)
             await self.send(each)
         self.draw()
+
+    async def _refused(self, reason: str) -> None:
+        """Leave if the first session cannot be opened: another attempt would fail too."""
+        if self.conversation.info.id:
+            await self._lose(reason)
+        else:
+            self.say(f"Error: {reason}", "error")
+            self.leave(1)
 
     async def _follow(self, session: "RemoteSession") -> None:
         """Take the frames of the session until it ends here."""
         async for frame in session.events():
             self.conversation.take(frame)
             self._obey_effects()
+            if frame.get("type") in ("session_info_changed", "resync"):
+                self._name_window()
             self.draw_soon()
         if self.link.session is session and not self._end.done():
             await self._lose("")
+
+    def _name_window(self) -> None:
+        self.view.set_title(f"{self.conversation.info.name or self.folder} - ludolf")
 
     async def _lose(self, reason: str) -> None:
         reason = reason or await self.link.lose()
@@ -466,7 +488,7 @@ class TerminalApp:
         self.view.resized()
         self.conversation.resize(self.view.drawing)
         self.screen.resized()
-        self.draw()
+        self._pace.resized()
 
     async def show(self, view: FullView[R]) -> R:
         """Show a view on the whole screen until it ends."""
@@ -492,16 +514,18 @@ class TerminalApp:
 
     def draw_soon(self) -> None:
         """Draw within a thirtieth of a second."""
-        if self._timer is None and not self._end.done():
-            due = self._is_drawn_at + 1 / DRAWS_PER_SECOND
-            self._timer = self._loop.call_at(due, self.draw)
+        if not self._end.done():
+            self._pace.soon()
 
     def draw(self) -> None:
         """Draw now."""
-        self._stop_timers()
-        if self._end.done():
-            return
-        self._is_drawn_at = self._loop.time()
+        if not self._end.done():
+            self._pace.now()
+
+    def _paint(self) -> None:
+        if self._spinner is not None:
+            self._spinner.cancel()
+            self._spinner = None
         if self._full is not None:
             view, _, whole = self._full
             rows, cursor = view.rows(*whole.size)
@@ -516,10 +540,9 @@ class TerminalApp:
             self._spinner = self._loop.call_later(1 / SPINS_PER_SECOND, self.draw)
 
     def _stop_timers(self) -> None:
-        for timer in (self._timer, self._spinner):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._spinner = None
+        self._pace.close()
+        if self._spinner is not None:
+            self._spinner.cancel()
 
     @property
     def dialog(self) -> Dialog | None:

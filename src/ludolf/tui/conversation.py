@@ -178,7 +178,8 @@ class Conversation:
     def shell_ended(self, id: str, result: _Frame) -> None:
         """Print a shell command of the user with its result."""
         command, _ = self._shells.pop(id, ("", ""))
-        message = {"role": "bashExecution", "command": command, **result}
+        message = {"role": "bashExecution", "command": command, "output": "", "timestamp": 0}
+        message |= {"cancelled": False, "truncated": False, **result}
         self._note(message)
         self._rows += self.writer.entry({"type": "message", "message": message})
 

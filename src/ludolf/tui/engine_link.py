@@ -19,6 +19,10 @@ _NO_PINGS = 1e6
 _TIMEOUT = 60.0
 
 
+class OpenRefused(LudolfError):
+    """The engine runs, and does not open the session: the text says why."""
+
+
 class EngineLink:
     """Opens the session, and opens it again after the server was lost."""
 
@@ -43,7 +47,8 @@ class EngineLink:
         """Connect and open a session.
 
         Raises:
-            LudolfError: the server does not start or cannot be reached, or refuses the session.
+            OpenRefused: the session or an option cannot be used.
+            LudolfError: the server does not start or cannot be reached.
         """
         self.prepare()
         # In a thread, since it takes a while, and keys are drawn meanwhile.
@@ -52,6 +57,8 @@ class EngineLink:
         try:
             await self._client.connect()
             self.session = await self._join(self._client, session)
+        except module.Refused as error:
+            raise OpenRefused(str(error).partition(": ")[2]) from error
         except LudolfError as error:
             raise LudolfError(self._explained(error)) from error
         return self.session
@@ -96,15 +103,13 @@ class EngineLink:
     async def close(self, *, stays: bool) -> None:
         """Leave: the server of this terminal ends, unless the session `stays`."""
         client, session = self._client, self.session
-        if client is not None:
+        if client is not None and session is not None:
             try:
                 async with asyncio.timeout(END_SECONDS):
-                    if session is not None and (stays or not self.is_own):
-                        await session.detach()
-                    elif self.is_own:
-                        await client.shutdown()
+                    await (session.detach() if stays or not self.is_own else client.shutdown())
             except (LudolfError, TimeoutError):
                 pass  # it is gone already, or ends later
+        if client is not None:
             await client.aclose()
         if self._own is not None and not stays:
             await asyncio.to_thread(self._wait_for_end)
@@ -113,7 +118,7 @@ class EngineLink:
         import subprocess
 
         assert self._own is not None
-        if self._client is None:  # it starts, and nobody has connected
+        if self.session is None:  # it is still starting
             self._own.process.terminate()
         try:
             self._own.process.wait(END_SECONDS)

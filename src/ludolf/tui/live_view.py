@@ -104,6 +104,15 @@ class LiveView:
 
     # ------------------------------------------------------------ signals
 
+    def enter_title(self, title: str) -> None:
+        """Keep the title of the window for the end, and set another."""
+        self._terminal.write(b"\x1b[22;2t")
+        self.set_title(title)
+
+    def leave_title(self) -> None:
+        """Set the title that the window had before."""
+        self._terminal.write(b"\x1b[23;2t")
+
     def set_title(self, title: str) -> None:
         """Set the title of the window."""
         if title != self._title:

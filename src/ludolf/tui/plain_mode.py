@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ludolf.agent.scope import Tasks
 from ludolf.base import LudolfError
 from ludolf.tui.cells import plain
-from ludolf.tui.engine_link import EngineLink
+from ludolf.tui.engine_link import EngineLink, OpenRefused
 from ludolf.tui.start_options import FirstPrompt, StartOptions
 
 if TYPE_CHECKING:
@@ -70,6 +70,10 @@ class PlainMode:
         self._is_lost = False
         try:
             session = await self._link.open(self._place)
+        except OpenRefused as error:
+            self._line(f"Error: {error}")
+            self._leave(1)
+            return
         except LudolfError as error:
             await self._lose(str(error))
             return

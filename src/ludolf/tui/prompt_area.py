@@ -125,6 +125,8 @@ class PromptArea:
             return True
         if self.menu is not None and self._menu_key(event):
             return True
+        if self._bindings.matches(event, "tui.input.tab"):
+            return self._complete_path()
         is_taken = self._edit(event)
         if is_taken:
             self._complete()
@@ -134,8 +136,6 @@ class PromptArea:
         if self._bindings.matches(key, "app.history.search"):
             self._search = HistorySearch(self._history)
             return True
-        if self._bindings.matches(key, "tui.input.tab"):
-            return self._complete_path()
         if self.editor.handle(key):
             return True
         if self._bindings.matches(key, "tui.editor.cursorUp"):
@@ -176,8 +176,8 @@ class PromptArea:
         assert self._search is not None
         if self._search.handle(key):
             return True
-        match, self._search = self._search.match, None
-        if key.name in ("escape", "ctrl+c", "ctrl+g"):
+        match, is_found, self._search = self._search.match, self._search.found, None
+        if not is_found or key.name in ("escape", "ctrl+c", "ctrl+g"):
             return True
         if match:
             self.editor.text = match

@@ -200,7 +200,7 @@ class SlashCommands:
             self._app.draw()
 
     async def _hotkeys(self) -> None:
-        self._app.say("\n".join(f"{keys:<29}{action}" for keys, action in KEYS))
+        self._app.say("\n".join(("Keys:", *(f"{keys:<29}{action}" for keys, action in KEYS))))
 
     async def _reload(self) -> None:
         await self._app.session.ask("reload", None)

@@ -11,7 +11,7 @@ from ludolf.base.near import nearest, suggestion
 # Keys of pi that Ludolf does not read; most are for its terminal interface.
 OF_PI = frozenset(
     (
-        *("theme", "quietStartup", "tuiMode", "fullscreen", "hideThinkingBlock", "terminal"),
+        *("quietStartup", "tuiMode", "fullscreen", "hideThinkingBlock"),
         *("showCacheMissNotices", "externalEditor", "doubleEscapeAction", "treeFilterMode"),
         *("editorPaddingX", "outputPad", "autocompleteMaxVisible", "showHardwareCursor"),
         *("markdown", "warnings", "collapseChangelog", "lastChangelogVersion", "trackingId"),
