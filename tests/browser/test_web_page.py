@@ -107,6 +107,8 @@ def test_the_token_leaves_the_address_at_once_and_stays_in_this_tab(
     page.type(token)
     page.key("Enter")
     page.wait(f"{LIVE} && document.getElementById('enter').hidden")
+    page.js(f"void (location.hash = '#token={token}')")
+    page.wait("location.hash === ''")
 
 
 def test_messages_steer_wait_in_the_queue_and_can_be_removed(
