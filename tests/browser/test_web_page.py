@@ -107,6 +107,8 @@ def test_the_token_leaves_the_address_at_once_and_stays_in_this_tab(
     page.type(token)
     page.key("Enter")
     page.wait(f"{LIVE} && document.getElementById('enter').hidden")
+    page.js(f"void (location.hash = '#token={token}')")
+    page.wait("location.hash === ''")
 
 
 def test_messages_steer_wait_in_the_queue_and_can_be_removed(
@@ -164,6 +166,31 @@ def test_a_cut_connection_loses_and_repeats_nothing(chat: Page, server: PageServ
     chat.key("Escape")
     chat.wait(f"{IDLE} && {TALK}.includes(' 200')")
     chat.wait("document.getElementById('underway').children.length === 0")
+
+
+def test_the_tree_moves_and_forks_the_session(chat: Page, server: PageServer) -> None:
+    send(chat, "hello")
+    chat.wait(f"{IDLE} && {TALK}.includes('Hello from')")
+    send(chat, "steered away")
+    chat.wait(f"{IDLE} && {TALK}.includes('I was steered')")
+    chat.js("document.getElementById('tab-tree').click()")
+    row = "[...document.querySelectorAll('.row')].find((one) => one.textContent.includes('hello'))"
+    chat.wait(f"{row} !== undefined")
+    chat.js(f"{row}.click()")
+    before = chat.js("location.hash.split('&')[0]")
+    chat.js("document.getElementById('move').click()")
+    chat.wait(f"!{TALK}.includes('I was steered') && {MESSAGE} === 'hello'")
+    chat.js("document.getElementById('message').select()")
+    send(chat, "steered again")
+    chat.wait(f"{IDLE} && {TALK}.includes('steered again')")
+    assert "Hello from" not in chat.js(TALK)
+    row = row.replace("hello", "steered again")
+    chat.js(f"{row}.click()")
+    chat.js("document.getElementById('fork').click()")
+    chat.wait(f"location.hash.split('&')[0] !== '{before}' && {MESSAGE} === 'steered again'")
+    chat.wait(f"!{TALK}.includes('steered again')")
+    send(chat, "")
+    chat.wait(f"{IDLE} && {TALK}.includes('steered again')")
 
 
 def test_an_image_is_shrunk_shown_removed_and_sent(chat: Page, server: PageServer) -> None:

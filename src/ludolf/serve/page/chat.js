@@ -110,7 +110,8 @@ async function welcome(frame) {
   const restarted = link.boot !== null && link.boot !== frame.data.boot;
   Object.assign(link, { boot: frame.data.boot, ready: true, tries: 0 });
   at("enter").hidden = true;
-  at("dock").hidden = false;
+  at("dock").hidden = at("live").hidden = false;
+  at("welcome").hidden = session.id !== null;
   showBanner("");
   setState("live");
   // The replies of a server that was restarted are gone: only what changes nothing is sent again.
@@ -141,7 +142,7 @@ function showBanner(text, label = "", act = null) {
 function askForToken(why = "") {
   setState("wait");
   showBanner("");
-  at("dock").hidden = true;
+  at("dock").hidden = at("live").hidden = true;
   at("enter").hidden = false;
   at("welcome").hidden = true;
   if (why) at("enter-why").textContent = why;
@@ -352,5 +353,11 @@ function sessionOfHash() {
 }
 
 addEventListener("popstate", () => {
+  const given = takeToken();
+  if (given) {
+    token = given;
+    if (!link.ready) connect();
+    return;
+  }
   if (sessionOfHash() !== session.id) choose(sessionOfHash(), { remember: false });
 });

@@ -1,7 +1,5 @@
 // The token comes in the fragment of the address and leaves it before anything else happens.
 
-const ENTRY = new URLSearchParams(location.hash.slice(1)).get("token");
-if (ENTRY) history.replaceState(null, "", location.pathname);
 const kept = {
   get: (name) => {
     try {
@@ -19,5 +17,13 @@ const kept = {
     }
   },
 };
-if (ENTRY) kept.set("ludolf-token", ENTRY);
-let token = ENTRY ?? kept.get("ludolf-token");
+
+function takeToken() {
+  const found = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!found) return null;
+  history.replaceState(null, "", location.pathname);
+  kept.set("ludolf-token", found);
+  return found;
+}
+
+let token = takeToken() ?? kept.get("ludolf-token");

@@ -158,10 +158,10 @@ async function onEntry(work) {
 
 at("move").addEventListener("click", () => onEntry(async (entry) => {
   const found = await askHere("navigate_tree", { targetId: entry, summarize: at("summarise").checked });
-  if (found.editorText) setMessage(found.editorText);
+  if (found.text) setMessage(found.text);
   await catchUp();
   toEnd();
-  toast("The session continues here");
+  toast(found.cancelled ? "The move was cancelled" : "The session continues here");
 }));
 at("fork").addEventListener("click", () => onEntry(async (entry) => {
   const found = await askHere("fork", { entryId: entry });
