@@ -73,6 +73,7 @@ def main() -> None:
             _desk(chrome, url)
             _live(chrome, Path(folder))
             _chat(chrome, Path(folder))
+            _terminal(chrome, Path(folder))
         with Chrome(mouse=False) as chrome:
             _phone(chrome, url)
             _chat_phone(chrome, Path(folder))
@@ -171,14 +172,68 @@ def _ask(page: "Page", text: str) -> None:
     page.key("Enter")
 
 
+def _terminal(chrome: "Chrome", folder: Path) -> None:
+    """`ludolf` at a terminal: an answer with code, a command, and a question about a change."""
+    from scripts.terminal_shot import TerminalStage
+
+    home = folder / "terminal"
+    work, env = _project(home)
+    (work / "tidewatch").mkdir()
+    chart = (
+        "class Chart:\n    def scale(self, heights):\n        span = top  # lowest is sea level\n"
+    )
+    (work / "tidewatch" / "chart.py").write_text(chart)
+    (work / "Makefile").write_text(_MAKEFILE.replace("; sleep 60", ""))
+    program = f"{sys.executable} -m ludolf --model ludolf/scripted --approval on-write"
+    stage = TerminalStage(home, program, env, work)
+    try:
+        stage.wait("Type a task")
+        stage.type("Why is the tide chart upside down?")
+        stage.key("Enter")
+        stage.wait("make test")
+        stage.wait("Approve")
+        stage.key("1")
+        stage.wait("test_model")
+        stage.wait("Type a task")
+        stage.type("Commit it")
+        stage.key("Enter")
+        stage.wait("Allow edit")
+        picture = home / "terminal.html"
+        picture.write_text(stage.page())
+    finally:
+        stage.close()
+    page = chrome.page(940, 740)
+    page.open(picture.as_uri())
+    _keep(page, "terminal")
+    page.close()
+
+
+def _project(home: Path) -> tuple[Path, dict[str, str]]:
+    """Return a project folder, and an environment with a model that follows a script."""
+    from ludolf.base import dumps
+
+    work = home / "projects" / "tidewatch"
+    work.mkdir(parents=True)
+    (work / "Makefile").write_text(_MAKEFILE)
+    script = home / "script.json"
+    script.write_bytes(dumps(_SCRIPT))
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(ROOT / "src"),
+        "LUDOLF_SCRIPT": str(script),
+    }
+    return work, env
+
+
 @contextmanager
 def _web(home: Path) -> Iterator[str]:
     """`ludolf web` with stored sessions and a model that follows a script; gives the address."""
     from ludolf.base import dumps
     from tests.browser.sample import sample_lines
 
-    work = home / "projects" / "tidewatch"
-    work.mkdir(parents=True)
+    work, env = _project(home)
     stored = home / ".pi" / "agent" / "sessions" / "tidewatch"
     stored.mkdir(parents=True)
     for number, name in enumerate(("Fix the flaky station test", "Release 2.4", "Faster charts")):
@@ -188,17 +243,7 @@ def _web(home: Path) -> Iterator[str]:
         rest.append({**last, "timestamp": rest[-1]["timestamp"], "name": name})
         lines = b"".join(dumps(line) + b"\n" for line in (first, *rest))
         (stored / f"2026-11-0{number + 1}T08-00-00-000Z_{first['id']}.jsonl").write_bytes(lines)
-    (work / "Makefile").write_text(_MAKEFILE)
-    script = home / "script.json"
-    script.write_bytes(dumps(_SCRIPT))
     program = (sys.executable, "-m", "ludolf", "web", "--model", "ludolf/scripted")
-    env = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(home),
-        "LANG": "C.UTF-8",
-        "PYTHONPATH": str(ROOT / "src"),
-        "LUDOLF_SCRIPT": str(script),
-    }
     rules = ("--approval", "on-write")
     with subprocess.Popen(
         (*program, *rules), stdout=subprocess.PIPE, text=True, env=env, cwd=work
