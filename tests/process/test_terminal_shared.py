@@ -60,3 +60,18 @@ async def test_a_cut_connection_is_mended_and_nothing_is_printed_twice(lab: Lab)
     assert history.count("Before the cut.") == 1
     assert history.count("❯ one") == 1
     assert history.count("❯ two") == 1
+
+
+async def test_a_terminal_that_attaches_sees_the_conversation_and_who_is_there(lab: Lab) -> None:
+    lab.server.add(answer("What was said before."))
+    with running_server(lab) as server, tmux_terminal(lab) as terminal:
+        async with RemoteClient(server.address, name="phone", timeout=SECONDS) as client:
+            session = await client.open(cwd=lab.work)
+            await session.prompt_and_wait("Hi")
+            terminal.start("attach", "--view", session.id, "--connect", server.address)
+            screen = await asyncio.to_thread(terminal.wait_for, "also: phone")
+            assert "What was said before." in screen
+            terminal.type("may I?")
+            terminal.press("Enter")
+            await asyncio.to_thread(terminal.wait_for, "prompt needs the role control.")
+            await asyncio.to_thread(terminal.wait_for, "> may I?")

@@ -175,6 +175,7 @@ class TerminalApp:
         self._name_window()
         self.do(self._follow(session))
         self.do(self.slash.load_commands())
+        self.do(self._read_clients())
         early, self._early = self._early, []
         for each in early:
             self.area.remember(each.text)
@@ -225,6 +226,11 @@ class TerminalApp:
                     self.view.notify("The run has ended.")
                 case "question":
                     self.view.notify("A question waits for an answer.")
+
+    async def _read_clients(self) -> None:
+        found = await self.link.others()
+        self.conversation.others = {id: plain(name) for id, name in found.items()}
+        self.draw_soon()
 
     async def _read_stats(self) -> None:
         session = self.link.session

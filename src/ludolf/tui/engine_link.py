@@ -28,6 +28,8 @@ class EngineLink:
 
     def __init__(self, start: StartOptions) -> None:
         self._start = start
+        # The name of this client for the server, also after a new connection.
+        self._id = f"{CLIENT_NAME}-{os.getpid()}-{os.urandom(4).hex()}"
         self._own: OwnServer | None = None
         self._client: RemoteClient | None = None
         self.session: RemoteSession | None = None
@@ -73,12 +75,19 @@ class EngineLink:
             session=session, cwd=start.cwd, options=dict(start.choices), **env, **role
         )
 
+    async def others(self) -> dict[str, str]:
+        """Return the names of the other clients of the session."""
+        if self._client is None or self.session is None:
+            return {}
+        found = await self._client.clients(self.session)
+        return {each.client: each.name or each.client for each in found if each.client != self._id}
+
     def _address(self) -> Any:
         return self._own.address if self._own is not None else self._start.address
 
     def _options(self) -> dict[str, Any]:
         common = {"name": CLIENT_NAME, "timeout": _TIMEOUT}
-        common["client"] = f"{CLIENT_NAME}-{os.getpid()}-{os.urandom(4).hex()}"
+        common["client"] = self._id
         if self._own is not None:
             return {**common, "patience": 0.0, "ping_seconds": _NO_PINGS}
         return common
