@@ -286,3 +286,10 @@ def test_a_long_command_leaves_room_for_the_options() -> None:
     assert len(rows) == 8
     assert "more rows" in rows[5]
     assert "1. Approve" in unstyled(rows[6])
+
+
+def test_a_tool_without_a_diff_is_approved_by_its_arguments() -> None:
+    approval = {"method": "select", "options": ["Approve", "Deny"], "toolName": "mcp__x__send"}
+    dialog = _dialog(**approval, args={"to": "all\x1b[2J", "text": "one\ntwo"})
+    rows, _ = dialog.rows(Drawing(built_in_theme("none"), CELLS), 12)
+    assert rows[1:4] == ["  to: all", "  text: one", "  two"]

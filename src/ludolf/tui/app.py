@@ -80,6 +80,8 @@ class TerminalApp:
         self._spinner: asyncio.TimerHandle | None = None
         self._escape: asyncio.TimerHandle | None = None
         self._last_clear = 0.0
+        # Set when the session is there, or when it is known that it is not.
+        self._started = asyncio.Event()
         self._is_first_read = bool(select.select([0], [], [], 0)[0])
         self._asked: CompletionQuery | None = None
         self._loop = asyncio.get_running_loop()
@@ -137,6 +139,18 @@ class TerminalApp:
         """Run a task of the program; an error of the engine becomes a notice."""
         return self.tasks.start(self._guarded(work))
 
+    def do_when_started(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task that needs the session, as soon as there is one."""
+        self.do(self._when_started(work))
+
+    async def _when_started(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await self._started.wait()
+        except asyncio.CancelledError:
+            work.close()
+            raise
+        await work
+
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
@@ -161,6 +175,7 @@ class TerminalApp:
 
     async def _connect(self, name: str) -> None:
         self.is_lost, self.hint = False, STARTING
+        self._started.clear()
         self.draw()
         try:
             session = await self.link.open(name)
@@ -171,6 +186,7 @@ class TerminalApp:
             await self._lose(str(error))
             return
         self.hint = ""
+        self._started.set()
         self.conversation.begin(session.snapshot_record)
         self._name_window()
         self.do(self._follow(session))
@@ -209,6 +225,7 @@ class TerminalApp:
         await self.link.lose()
         self.conversation.lost()
         self.is_lost, self.hint = True, ""
+        self._started.set()
         if reason:
             self.say(reason, "error")
         self.say(GONE, "warning")
@@ -251,7 +268,7 @@ class TerminalApp:
         self.area.remember(text)
         stripped = text.strip()
         if stripped.startswith("!") and len(stripped.lstrip("!")) > 0:
-            self.do(self._shell(stripped))
+            self.do_when_started(self._shell(stripped))
         elif stripped.startswith("/") and self.slash.obey(stripped):
             pass
         else:

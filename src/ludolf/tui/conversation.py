@@ -152,7 +152,8 @@ class Conversation:
         """Return the rows of what is under way, at most so many."""
         below = [*self._call_rows(), *self._shell_rows(), *self._state_rows(), *self._queue_rows()]
         above = self._answer.open_rows(max(0, most - len(below))) if self._answer else []
-        rows = [*above, *below]
+        gap = [""] if below and not above else []
+        rows = [*above, *gap, *below]
         return rows[-most:] if most > 0 else []
 
     def say(self, text: str, role: str = "muted") -> None:

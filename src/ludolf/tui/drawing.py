@@ -132,7 +132,13 @@ class Drawing:
             return self.shown(
                 [self.styled("bashMode", "$ ") + rows[0], *(f"  {r}" for r in rows[1:])]
             )
-        return self.shown(tool_card(run, self.cells, self.theme))
+        _, *body = tool_card(run, self.cells, self.theme)
+        return self.shown(body or self._argument_rows(run))
+
+    def _argument_rows(self, run: ToolRun) -> list[str]:
+        lines = [f"{name}: {value}" for name, value in run.arguments.items()]
+        text = plain("\n".join(lines)).split("\n")[:_PREVIEW_LINES]
+        return [f"  {row}" for line in text if line for row in wrap(line, self.cells - 2)]
 
 
 class ShownAnswer:

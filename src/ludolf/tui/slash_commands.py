@@ -118,7 +118,7 @@ class SlashCommands:
         elif name == "detach":
             self._app.leave(stays=True)
         elif name in self._handlers:
-            self._app.do(self._handlers[name](rest))
+            self._app.do_when_started(self._handlers[name](rest))
         elif any(name == known for known, _ in self._server) or os.path.exists(f"/{name}"):
             return False
         else:
@@ -144,7 +144,7 @@ class SlashCommands:
         }
         for action, work in table.items():
             if self._app.bindings.matches(key, action):
-                self._app.do(work())
+                self._app.do_when_started(work())
                 return
 
     # ------------------------------------------------------------ commands
