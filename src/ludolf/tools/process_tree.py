@@ -79,7 +79,8 @@ class Reaper:
         """Report the messages that have arrived."""
         while True:
             try:
-                data = self._channel.recv(65536)
+                # The flag of the call: another process may share the descriptor and its mode.
+                data = self._channel.recv(65536, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
             except OSError:
@@ -150,7 +151,7 @@ class Warden:
         self._others: list[Reaper] = []
         self._dead: set[int] = set()
         # Sessions of an embedding program may run in different threads.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         os.register_at_fork(after_in_child=self._forget)
 
     def take(self, report: Callable[[ReaperMessage], None]) -> Reaper:
@@ -199,14 +200,15 @@ class Warden:
 
     def dismiss(self) -> None:
         """End the supervisor, its reapers, and all processes below them."""
-        for reaper in (*self._idle, *self._others):
-            reaper.kill() if reaper.busy else reaper.close()
-        self._idle, self._others = [], []
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-            supervisor.send_signal(self._pid, signal.SIGCONT)
-            self._dead.add(self._pid)
+        with self._lock:
+            for reaper in (*self._idle, *self._others):
+                reaper.kill() if reaper.busy else reaper.close()
+            self._idle, self._others = [], []
+            if self._control is not None:
+                self._control.close()
+                self._control = None
+                supervisor.send_signal(self._pid, signal.SIGCONT)
+                self._dead.add(self._pid)
 
     def _free(self) -> Reaper:
         if not self.guests and not self._adopts:
@@ -307,7 +309,7 @@ class Warden:
         if self._control is not None:
             self._control.close()
         self._control, self._idle, self._others, self._dead = None, [], [], set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
 
 WARDEN = Warden()
