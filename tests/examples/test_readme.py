@@ -80,7 +80,7 @@ def test_the_first_screen_names_the_limits_and_the_folder() -> None:
     screen = PAGE.partition("## Two commands")[0]
 
     assert len(screen.splitlines()) <= 48
-    for fact in ("terminal interface", "Windows", "MCP", "`~/.pi/agent`", "`LUDOLF_DIR`"):
+    for fact in ("at a terminal", "Windows", "MCP", "`~/.pi/agent`", "`LUDOLF_DIR`"):
         assert fact in screen
 
 

@@ -140,6 +140,7 @@ VALUES: dict[str, Any] = {
     "protocol_version": 1,
     "provider": "claude",
     "provider_id": "openai",
+    "query": "a",
     "remember": False,
     "replace_instructions": False,
     "save": False,

@@ -374,7 +374,7 @@ async def service(
             await server.close(0)
             await server.tasks.close()
         await made.tasks.close()
-    assert failures == []
+    assert failures == [], failures
     check_nothing_left(server)
 
 

@@ -185,7 +185,9 @@ async def test_a_client_on_stdio_can_end_the_server(tmp_path: Path) -> None:
         assert "socket" not in await _serving(program)
         program.stdin.write(b'{"type":"open","id":1}\n{"type":"shutdown","id":2}\n')
         lines = [loads(line) for line in program.stdout]
-        assert [each.get("id") for each in lines] == [1, 2, None]
+        replies = [each["id"] for each in lines if each["type"] == "response"]
+        assert replies == [1, 2]
+        assert "server_closing" in [each["type"] for each in lines]
         assert program.wait(30) == 0
 
 

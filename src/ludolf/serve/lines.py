@@ -185,8 +185,11 @@ def _bound(path: Path) -> socket.socket:
 
 def _is_closed(writer: asyncio.StreamWriter) -> bool:
     """Return whether the peer has closed the socket; it may also have only ended its output."""
+    descriptor = writer.get_extra_info("socket").fileno()
+    if descriptor < 0:
+        return True  # it is closed on this side, too
     poll = select.poll()
-    poll.register(writer.get_extra_info("socket").fileno(), 0)
+    poll.register(descriptor, 0)
     return any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))
 
 
