@@ -123,6 +123,8 @@ class MeasuredServer(ABC):
         except TimeoutError:
             process.kill()
             await process.wait()
+        assert process.stdout is not None
+        await process.stdout.read()  # to its end, which closes the pipe
 
     async def _spawn(self, *words: str, **env: str) -> asyncio.StreamReader:
         """Start the process; returns its output."""

@@ -17,6 +17,8 @@ _AT_ONCE = 4
 _WARM = 300
 # A session that was opened is prepared for its first prompt by then.
 _PREPARED = 0.4
+# The server closes the last connections a moment after the clients.
+_LOOKS = 10
 
 
 def sessions(stage: Stage, program: Program) -> float:
@@ -75,6 +77,10 @@ async def _connections(stage: Stage, program: Program) -> float:
         await asyncio.sleep(_PREPARED)
         memory, descriptors = server.memory().rss, server.descriptors()
         await all_come_and_go(stage.size(10_000, 1000))
-        if server.descriptors() > descriptors:
+        for _ in range(_LOOKS):
+            if server.descriptors() <= descriptors:
+                break
+            await asyncio.sleep(_PREPARED)
+        else:
             raise Silent(f"{server.descriptors() - descriptors} descriptors are still open")
         return server.memory().rss / memory

@@ -17,7 +17,7 @@ from ludolf.serve.slot import Slot
 from tests.loop.stage import SMALL, call, calls, fails, say, text_of, used
 from tests.serve.service import Client, Record, Service, SocketClient, service
 
-SEEDS = range(16)
+SEEDS = range(15)
 CUTS = 70
 RINGS = (1_000, 5_000, 40_000, 300_000, 2 << 20)
 SETTINGS = {"compaction": SMALL, "retry": {"maxRetries": 3}}
