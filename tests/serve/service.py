@@ -67,6 +67,8 @@ class Client:
         # Lines on the way. `pauses`: they are read only by `read`.
         self.wire: list[bytes] = []
         self.pauses = False
+        # The schema is the costliest part of a long play: there, not every frame is checked.
+        self.checked_one_in = 1
         self.ended = asyncio.Event()
         self._changed = asyncio.Event()
         self._numbers = count(1)
@@ -127,7 +129,7 @@ class Client:
         """Read so many of the lines that have arrived."""
         taken, self.wire = self.wire[:lines], self.wire[lines:]
         records = [loads(line) for line in taken]
-        for record in records:
+        for record in records[:: self.checked_one_in]:
             check_frame(record, self.dialect, bare=self.bare)
         self.frames += records
         self._changed.set()

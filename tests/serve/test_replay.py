@@ -138,6 +138,7 @@ class CutClient(Client):
     def follow_up_on(self, truth: Truth) -> None:
         """Prepare for the session that the truth is about."""
         self.pauses = True
+        self.checked_one_in = 10
         self.truth = truth
         self.session = truth.slot.id
         self.cursor: str | None = None
