@@ -12,14 +12,15 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from bench.process import Memory, cpu_seconds, family, memory
 
+A = TypeVar("A", bound="Agent")
 READ = 1 << 20
 _F_SETPIPE_SZ = 1031
 _TYPE = re.compile(rb'"type":\s*"([a-z_]+)"')
@@ -240,3 +241,15 @@ def _enlarge(pipe: int) -> None:
 
     with contextlib.suppress(OSError):  # the user's limit for large pipes may be reached
         fcntl.fcntl(pipe, _F_SETPIPE_SZ, READ)
+
+
+@contextlib.contextmanager
+def ending(agent: A) -> Iterator[A]:
+    """End an agent on exit; after an error at once."""
+    try:
+        yield agent
+    except BaseException:
+        agent.kill()
+        raise
+    finally:
+        agent.close()

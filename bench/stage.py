@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from bench.agent import Agent, Silent
+from bench.agent import Agent, Silent, ending
 from bench.programs import OURS, ROOT, Home, Program
 
 Values = dict[str, list[float]]
@@ -52,14 +52,8 @@ class Stage:
     @contextmanager
     def agent(self, program: Program, *more: str, dialect: str = "pi-delta") -> Iterator[Agent]:
         """Start an agent, wait until it is ready, and end it on exit."""
-        agent = self.home(program).ready(*more, dialect=dialect)
-        try:
+        with ending(self.home(program).ready(*more, dialect=dialect)) as agent:
             yield agent
-        except BaseException:
-            agent.kill()
-            raise
-        finally:
-            agent.close()
 
     def measure_module(self, program: Program, module: str, *arguments: str) -> None:
         """Run a module that prints figures as JSON, in the home of a program.

@@ -1,12 +1,11 @@
 """The Agent Client Protocol: start, sessions, deltas and output, compared with RPC mode."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from statistics import median
 
 from bench.acp_client import EditorAgent, start_editor
+from bench.agent import ending
 from bench.programs import Home, Program
 from bench.stage import Stage
 
@@ -41,7 +40,7 @@ def _start(stage: Stage, program: Program) -> None:
             bases.append(rpc.ask("get_state")["at"] - rpc.started)
         finally:
             rpc.close()
-        with _editor(home) as agent:
+        with ending(start_editor(home)) as agent:
             answers.append(agent.initialize() - agent.started)
             opened = agent.open_session(home)
             sessions.append(opened - agent.started)
@@ -57,7 +56,7 @@ def _memory(stage: Stage, program: Program) -> None:
     with stage.agent(program) as rpc:
         rpc.rest(2)
         base = rpc.memory().rss
-    with _editor(home) as agent:
+    with ending(start_editor(home)) as agent:
         agent.initialize()
         agent.open_session(home)
         agent.rest(2)
@@ -77,7 +76,7 @@ def _deltas(stage: Stage, program: Program) -> None:
         with stage.agent(program) as rpc:
             rpc.run("Bench text 5")
             bases.append(rpc.run(f"Bench text {count}").cpu)
-        with _editor(home) as agent:
+        with ending(start_editor(home)) as agent:
             _open(agent, home)
             costs.append(agent.run(f"Bench text {count}").cpu)
     stage.put(program, "acp.delta", median(costs) / median(bases))
@@ -86,7 +85,7 @@ def _deltas(stage: Stage, program: Program) -> None:
 def _delta_bytes(stage: Stage, program: Program) -> None:
     """Measure at a pace at which no two deltas are merged."""
     home, count = stage.home(program), stage.size(1000, 200)
-    with _editor(home) as agent:
+    with ending(start_editor(home)) as agent:
         _open(agent, home)
         run = agent.run(f"Bench paced {count} 500")
     stage.put(program, "acp.delta.bytes", run.bytes_out / count)
@@ -94,23 +93,11 @@ def _delta_bytes(stage: Stage, program: Program) -> None:
 
 def _output(stage: Stage, key: str, shows_terminals: bool, program: Program) -> None:
     home = stage.home(program)
-    with _editor(home) as agent:
+    with ending(start_editor(home)) as agent:
         _open(agent, home, shows_terminals=shows_terminals)
         agent.ask("session/set_mode", sessionId=agent.session_id, modeId="auto")
         run = agent.run(f"Bench loop 1 {_COMMAND}")
     stage.put(program, key, run.bytes_out / _OUTPUT_BYTES)
-
-
-@contextmanager
-def _editor(home: Home) -> Iterator[EditorAgent]:
-    agent = start_editor(home)
-    try:
-        yield agent
-    except BaseException:
-        agent.kill()
-        raise
-    finally:
-        agent.close()
 
 
 def _open(agent: EditorAgent, home: Home, *, shows_terminals: bool = False) -> None:

@@ -20,7 +20,8 @@ from ludolf.cli.main import _in_our_words
 from ludolf.client import Client
 from ludolf.client.process import Process
 from ludolf.config.settings.arguments import Arguments, parse
-from ludolf.engine.build import build, current_folder
+from ludolf.config.settings.home import current_folder
+from ludolf.engine.build import build
 from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.framing import Frame
 from ludolf.rpc.line_reader import Ear

@@ -18,11 +18,11 @@ from ludolf.protocol.dialects import NAMES, make_dialect
 from ludolf.protocol.dialects.dialect import ServerInfo, silent
 from ludolf.protocol.events import Event
 from ludolf.protocol.framing import Frame
-from ludolf.protocol.ui import UiMethod, UiRequest
+from ludolf.protocol.ui import DIALOGS, UiMethod, UiRequest
 from ludolf.protocol.wire.answers import ANSWERS
 from ludolf.protocol.wire.commands import SENT
 from ludolf.protocol.wire.dialects import WIRE
-from ludolf.protocol.wire.frames import DIALOGS, REQUESTS, SPOKEN
+from ludolf.protocol.wire.frames import REQUESTS, SPOKEN
 from ludolf.protocol.wire.published import schemas
 from ludolf.protocol.wire.schema import members, schema_in
 from ludolf.protocol.wire.stored import KnownEntry, StoredEntry, read_open

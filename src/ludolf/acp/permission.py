@@ -22,14 +22,13 @@ from ludolf.protocol.acp.structs import (
 )
 from ludolf.protocol.acp.updates import UpdateWriter
 from ludolf.protocol.commands import UiAnswer
-from ludolf.protocol.ui import UiRequest
+from ludolf.protocol.ui import DIALOGS, UiRequest
 
 APPROVAL_OPTIONS = (
     PermissionOption(option_id="allow_once", name="Allow", kind="allow_once"),
     PermissionOption(option_id="allow_always", name="Allow for this session", kind="allow_always"),
     PermissionOption(option_id="reject_once", name="Reject", kind="reject_once"),
 )
-_DIALOGS = ("select", "confirm", "input", "editor")
 _MOST_PREVIEWED = 1 << 20
 
 
@@ -57,7 +56,7 @@ class ClientDialogs:
 
     def send(self, request: UiRequest) -> bool:
         """Show a dialog or a notice; False if the client cannot."""
-        if request.method in _DIALOGS:
+        if request.method in DIALOGS:
             self._open[request.id] = self._tasks.start(self._ask(request))
         elif request.method == "cancel":
             task = self._open.pop(request.target_id or "", None)

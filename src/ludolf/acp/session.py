@@ -14,13 +14,12 @@ from ludolf.acp.update_sink import UpdateSink
 from ludolf.agent.events import ToolStart
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ConfigError
-from ludolf.engine.engine import Engine
+from ludolf.engine.engine import WARM_UP_SECONDS, Engine
 from ludolf.engine.feature import Feature, SessionMove
 from ludolf.protocol.acp.call_sources import CallSources, ToolFacts
 from ludolf.protocol.acp.structs import McpServerParams, OpenedSessionResult
 from ludolf.protocol.acp.updates import UpdateWriter
 
-WARM_UP_SECONDS = 0.2
 _REPLAYED_AT_ONCE = 200
 # The first prompt waits no longer for servers of the client that are still starting.
 FIRST_WAIT_MS = 1000

@@ -12,11 +12,11 @@ from ludolf.acp.requests import RequestFault, no_session
 from ludolf.acp.session import AcpSession, StartWarnings
 from ludolf.agent.scope import Tasks
 from ludolf.base import iso_time
-from ludolf.config.settings.home import custom_session_dir, find_home
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.build import build, warn_on_stderr
 from ludolf.engine.bundles import Bundles
+from ludolf.engine.start import home_of, session_place
 from ludolf.protocol.acp.content import session_title
 from ludolf.protocol.acp.structs import (
     INTERNAL_ERROR,
@@ -186,10 +186,9 @@ class ClientSessions:
         )
 
     def _place(self, cwd: Path) -> SessionFolder:
-        home = find_home(cwd, self._options.environ)
-        setting = SettingsFiles(home).current.session_dir
-        folder = custom_session_dir(home, self._options.environ, setting, self._options.session_dir)
-        return SessionFolder(agent_dir=home.agent, cwd=str(cwd), home=home.user, custom=folder)
+        options = structs.replace(self._options, cwd=cwd)
+        home = home_of(options)
+        return session_place(options, home, SettingsFiles(home).current)
 
     def _file_of(self, session_id: str, cwd: Path) -> Path:
         path = find_anywhere(self._place(cwd), session_id)

@@ -1,12 +1,11 @@
 """Start the terminal program from the command line."""
 
 import os
-from pathlib import Path
-from typing import Any
 
 from ludolf.base import ConfigError
 from ludolf.config.settings.arguments import Arguments
-from ludolf.config.settings.home import find_home
+from ludolf.config.settings.home import current_folder, find_home
+from ludolf.config.settings.session_request import session_choices
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.tui.run import run_terminal
 from ludolf.tui.start_options import FirstPrompt, StartOptions
@@ -20,11 +19,11 @@ def run_at_terminal(arguments: Arguments) -> int:
     """
     if arguments.on_eof is not None:
         raise ConfigError("--on-eof needs --mode rpc")
-    arguments.cwd = _folder()
+    arguments.cwd = current_folder()
     session = "last" if arguments.continue_last else arguments.session
     start = _start_options(arguments)
     start.session = session or "new"
-    start.choices = _choices(arguments)
+    start.choices = session_choices(arguments)
     start.address = arguments.connect or os.environ.get("LUDOLF_CONNECT") or None
     start.messages = _prompts(arguments)
     return run_terminal(start, plain=arguments.plain)
@@ -32,17 +31,10 @@ def run_at_terminal(arguments: Arguments) -> int:
 
 def attach_at_terminal(address: str, session: str, *, view: bool) -> int:
     """Use a session of a server at the terminal; returns the exit code."""
-    arguments = Arguments(cwd=_folder())
+    arguments = Arguments(cwd=current_folder())
     start = _start_options(arguments)
     start.session, start.address, start.attaches, start.view = session, address, True, view
     return run_terminal(start, plain=False)
-
-
-def _folder() -> Path:
-    try:
-        return Path(os.getcwd())
-    except OSError as error:
-        raise ConfigError(f"The working directory is gone: {error.strerror}") from error
 
 
 def _start_options(arguments: Arguments) -> StartOptions:
@@ -61,12 +53,6 @@ def _start_options(arguments: Arguments) -> StartOptions:
         aborts=terminal.on_hangup == "abort",
         show_thinking=terminal.show_thinking,
     )
-
-
-def _choices(arguments: Arguments) -> dict[str, Any]:
-    from ludolf.cli.session_options import session_choices
-
-    return dict(session_choices(arguments))
 
 
 def _prompts(arguments: Arguments) -> tuple[FirstPrompt, ...]:

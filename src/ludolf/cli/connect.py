@@ -9,16 +9,16 @@ import os
 import secrets
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from ludolf.agent.scope import Tasks
-from ludolf.base import CommandError, ConfigError, dumps, loads
+from ludolf.base import CommandError, dumps, loads
 from ludolf.base.addresses import Address, parse_address
 from ludolf.base.byte_pipes import BytePipe, open_pipe
-from ludolf.cli.session_options import session_choices
 from ludolf.config.settings.arguments import Arguments
+from ludolf.config.settings.home import current_folder
 from ludolf.config.settings.server_places import token_for
+from ludolf.config.settings.session_request import session_choices, session_environment
 from ludolf.rpc.signals import Stop, watch_signals
 from ludolf.rpc.stdio import Stdio
 
@@ -35,10 +35,7 @@ def run_connected(arguments: Arguments, dialect: str, address: str) -> int:
     Raises:
         LudolfError: the server cannot be reached, or it refuses the session.
     """
-    try:
-        arguments.cwd = Path(os.getcwd())
-    except OSError as error:
-        raise ConfigError(f"The working directory is gone: {error.strerror}") from error
+    arguments.cwd = current_folder()
     return asyncio.run(_main(arguments, dialect, parse_address(address)))
 
 
@@ -66,22 +63,8 @@ def _hello(address: Address, dialect: str) -> dict[str, Any]:
 def _open(arguments: Arguments) -> dict[str, Any]:
     session = "last" if arguments.continue_last else arguments.session
     wanted = {} if session is None else {"session": session}
-    options = session_choices(arguments)
-    return {"cwd": str(arguments.cwd), **wanted, "env": _environment(), "options": options}
-
-
-def _environment() -> dict[str, str]:
-    """The environment of this process; what is not text cannot be sent.
-
-    Without the address of the server: programs that the session starts run their own sessions.
-    """
-    found = {name: value for name, value in os.environ.items() if _is_text(name + value)}
-    found.pop("LUDOLF_CONNECT", None)
-    return found
-
-
-def _is_text(value: str) -> bool:
-    return value.isascii() or not any("\ud800" <= mark <= "\udfff" for mark in value)
+    env, options = session_environment(os.environ), session_choices(arguments)
+    return {"cwd": str(arguments.cwd), **wanted, "env": env, "options": options}
 
 
 class Opening:

@@ -150,7 +150,7 @@ def _start(arguments: Arguments) -> int:
         from ludolf.cli.connect import run_connected
 
         return run_connected(arguments, arguments.rpc_dialect or dialect_of(), address)
-    from ludolf.engine.build import current_folder
+    from ludolf.config.settings.home import current_folder
 
     arguments.cwd = current_folder()
     dialect = arguments.rpc_dialect or dialect_of()

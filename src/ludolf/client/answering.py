@@ -16,9 +16,8 @@ from ludolf.client.events import Record
 from ludolf.functions.isolation import Failed, call
 from ludolf.functions.tool import FunctionTool, is_async, make_tool
 from ludolf.protocol.host_events import HostToolCall
-from ludolf.protocol.ui import UiRequest
+from ludolf.protocol.ui import DIALOGS, UiRequest
 from ludolf.protocol.wire.commands import HostTool, HostToolContent
-from ludolf.protocol.wire.frames import DIALOGS
 
 SendCommand = Callable[..., Awaitable[Any]]
 

@@ -20,8 +20,8 @@ from ludolf.client.typed import TIMEOUT, TypedExchange
 from ludolf.client.unread import MOST, Unread
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.server import ClientRole
+from ludolf.protocol.ui import DIALOGS
 from ludolf.protocol.wire.dialects import WIRE
-from ludolf.protocol.wire.frames import DIALOGS
 from ludolf.protocol.wire.stored import read_open
 
 UNREAD_BYTES = 32 << 20

@@ -1,12 +1,8 @@
 """Build an engine from options and settings."""
 
-import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-from msgspec import structs
 
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.registry import Providers
@@ -14,8 +10,6 @@ from ludolf.base import ConfigError, Warn
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.home import (
-    custom_session_dir,
-    find_home,
     has_rules,
     mcp_files_exist,
 )
@@ -28,11 +22,10 @@ from ludolf.engine.features.extensions import LazyExtensions
 from ludolf.engine.models import ModelAccess, Models
 from ludolf.engine.project_trust import enter_folder, read_settings
 from ludolf.engine.resources import Resources
-from ludolf.engine.start import choose_first_model, start_session
+from ludolf.engine.start import choose_first_model, home_of, session_place, start_session
 from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.results import Limits
-from ludolf.session.finder import SessionFolder
 from ludolf.session.tree import LoadedSession
 
 
@@ -113,26 +106,11 @@ def warn_on_stderr(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def current_folder() -> Path:
-    """Return the working directory as the user sees it.
-
-    Raises:
-        ConfigError: it was removed.
-    """
-    try:
-        return Path(os.getcwd())
-    except OSError as error:
-        raise ConfigError(f"The working directory is gone: {error.strerror}") from error
-
-
 # ---------------------------------------------------------------- bundles
 
 
 def _workspace(options: Options, warn: Warn) -> Workspace:
-    home = find_home(options.cwd, options.environ)
-    if options.agent_dir:
-        home = structs.replace(home, agent=options.agent_dir)
-    workspace = Workspace(options, home, warn)
+    workspace = Workspace(options, home_of(options), warn)
     read_settings(workspace)
     for text in (*workspace.files.warnings, *workspace.files.remarks):
         warn(f"Warning: {text}")
@@ -145,8 +123,7 @@ def _conversation(workspace: Workspace, features: Features) -> Conversation:
     meter.limits = Limits(
         max_turns=options.max_turns, max_tokens=options.max_tokens, max_cost=options.max_cost
     ).check()
-    folder = custom_session_dir(home, options.environ, settings.session_dir, options.session_dir)
-    place = SessionFolder(agent_dir=home.agent, cwd=str(home.cwd), home=home.user, custom=folder)
+    place = session_place(options, home, settings)
     modes = (settings.steering_mode, settings.follow_up_mode)
     conversation = Conversation(workspace, place, features, meter, modes)
     conversation.report_exposure(home.auth_file)

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from ludolf.protocol.commands import UiAnswer
     from ludolf.protocol.ui import UiRequest
 
+# What the first prompt needs is prepared so long after the first replies.
+WARM_UP_SECONDS = 0.2
 RunMode = Literal["rpc", "acp", "serve", "json", "print", "sdk"]
 # Modes with a host that may choose another model before the first prompt.
 _SERVING: tuple[RunMode, ...] = ("rpc", "acp", "serve")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from ludolf.ai.builtin.models import PROVIDER as BUILT_IN
 from ludolf.ai.messages import ThinkingLevel
@@ -20,7 +21,9 @@ from ludolf.config.models.selection import (
     thinking_level,
     unusable_default,
 )
+from ludolf.config.settings.home import Home, custom_session_dir, find_home
 from ludolf.config.settings.options import Options
+from ludolf.config.settings.settings import Settings
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Feature
@@ -41,6 +44,20 @@ from ludolf.session.tree import LoadedSession, Session, new_session, open_sessio
 OFFLINE = f"{BUILT_IN}/offline"
 
 # ---------------------------------------------------------------- session
+
+
+def home_of(options: Options) -> Home:
+    """Return the folders of configuration that the options name."""
+    home = find_home(options.cwd, options.environ)
+    return structs.replace(home, agent=options.agent_dir) if options.agent_dir else home
+
+
+def session_place(options: Options, home: Home, settings: Settings) -> finder.SessionFolder:
+    """Return where the sessions of a project are stored."""
+    folder = custom_session_dir(home, options.environ, settings.session_dir, options.session_dir)
+    return finder.SessionFolder(
+        agent_dir=home.agent, cwd=str(home.cwd), home=home.user, custom=folder
+    )
 
 
 class StartedSession(msgspec.Struct):

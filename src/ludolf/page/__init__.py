@@ -3,6 +3,7 @@
 from ludolf.page.html import default_name, export_html
 from ludolf.page.page import (
     empty_story_data,
+    filled_frame,
     page_policy,
     render_news,
     render_page,
@@ -20,6 +21,7 @@ __all__ = [
     "default_name",
     "empty_story_data",
     "export_html",
+    "filled_frame",
     "page_policy",
     "read_story",
     "render_news",

@@ -24,6 +24,11 @@ class DiffLine(msgspec.Struct, gc=False):
     text: str
     mark: tuple[int, int] | None = None
 
+    def parts(self) -> tuple[str, str, str]:
+        """Return the text before the mark, the marked text, and the text after it."""
+        start, end = self.mark or (len(self.text), len(self.text))
+        return self.text[:start], self.text[start:end], self.text[end:]
+
 
 class FileChanges(msgspec.Struct, frozen=True):
     lines: list[DiffLine]

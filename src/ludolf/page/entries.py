@@ -61,8 +61,7 @@ def _row(line: DiffLine) -> str:
 def _with_mark(line: DiffLine) -> str:
     if line.mark is None:
         return content(line.text)
-    start, end = line.mark
-    before, inside, after = line.text[:start], line.text[start:end], line.text[end:]
+    before, inside, after = line.parts()
     return f"{content(before)}<mark>{content(inside)}</mark>{content(after)}"
 
 

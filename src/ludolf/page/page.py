@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from itertools import count
@@ -32,6 +32,8 @@ _LIVE_BUTTON = (
 )
 _LIVE_TAIL = '<p class="tail" id="tail"><i aria-hidden="true"></i><span></span></p>'
 _GROUP = 40
+# Pieces of the document: search, filter of the tree, keys.
+_SHARED = ("find", "filter", "keys")
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -82,12 +84,21 @@ def render_page(
         "lines": () if live else _packed_lines(story),
         "script": (parts.script,),
     }
-    # The template is split once, so that slots in inserted text are never expanded.
-    for number, piece in enumerate(_SLOT.split(parts.frame)):
-        if number % 2:
-            yield from slots[piece]
-        else:
+    yield from filled_frame(parts.frame, slots)
+
+
+def filled_frame(frame: str, slots: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Yield a document with its slots filled; pieces that all pages share need no slot.
+
+    The frame is split once, so that slots in inserted text are never expanded.
+    """
+    for number, piece in enumerate(_SLOT.split(frame)):
+        if number % 2 == 0:
             yield piece
+        elif piece in _SHARED:
+            yield _shared_piece(piece)
+        else:
+            yield from slots[piece]
 
 
 def _writer(story: Story, on_progress: OnProgress | None) -> Callable[[Item], str]:
@@ -154,6 +165,11 @@ def _parts(live: bool = False) -> Parts:
         boot=_asset("boot.js"),
         script=f'(() => {{\n"use strict";\n{script}}})();\n',
     )
+
+
+@cache
+def _shared_piece(name: str) -> str:
+    return _asset(f"{name}.html")
 
 
 def _asset(name: str) -> str:

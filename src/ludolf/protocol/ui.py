@@ -20,6 +20,8 @@ UiMethod = Literal[
     "open_url",
     "cancel",
 ]
+# Those that wait for an answer.
+DIALOGS: tuple[UiMethod, ...] = ("select", "confirm", "input", "editor")
 # What a tool call that waits for approval may do.
 Risk = Literal["read", "write", "execute", "unknown"]
 

@@ -8,7 +8,7 @@ from ludolf import __version__
 from ludolf.config.settings.home import env
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
-from ludolf.engine.engine import Engine
+from ludolf.engine.engine import WARM_UP_SECONDS, Engine
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.rpc.connection import FrameSink, HostConnection
 from ludolf.rpc.desk import Desk, Pacing
@@ -19,7 +19,6 @@ from ludolf.rpc.stdio import Stdio
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
-WARM_UP_SECONDS = 0.2
 SHUTDOWN_SECONDS = 5.0
 _ON = ("1", "true", "yes", "on")
 

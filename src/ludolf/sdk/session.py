@@ -24,7 +24,7 @@ from ludolf.functions.isolation import Failed, call
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.events import CompactionResult
 from ludolf.protocol.results import BashResult, Limits
-from ludolf.protocol.ui import UiRequest
+from ludolf.protocol.ui import DIALOGS, UiRequest
 from ludolf.sdk.backend import SpeakerBackend, check_speaker, make_known
 from ludolf.sdk.history import SessionHistory
 from ludolf.sdk.options import SessionOptions, check_level, start_options, wrong_limit
@@ -33,8 +33,6 @@ from ludolf.sdk.structured import SOURCE, NotAnswered, tool_for
 from ludolf.sdk.tools import read_tools
 from ludolf.session.stats import SessionStats
 from ludolf.session.store import is_shared
-
-_DIALOGS = ("select", "confirm", "input", "editor")
 
 
 async def _answer_dialog(engine: Engine, answer: Callable[..., Any], request: UiRequest) -> None:
@@ -107,7 +105,7 @@ class AgentSession(SessionHistory):
         answer = self._given.get("on_dialog")
 
         def send(request: UiRequest) -> None:
-            if answer is not None and request.method in _DIALOGS:
+            if answer is not None and request.method in DIALOGS:
                 engine.tasks.start(_answer_dialog(engine, answer, request))
 
         _commands_are_guests(1)

@@ -1,23 +1,25 @@
 """The page of the server: one document that holds no data, with one style and one script."""
 
-import re
 from functools import cache
 from pathlib import Path
 
-from ludolf.page import empty_story_data, source_digest, story_script, story_style
+from ludolf.page import (
+    empty_story_data,
+    filled_frame,
+    source_digest,
+    story_script,
+    story_style,
+)
 
 _ASSETS = Path(__file__).with_name("page")
 _SCRIPTS = ("chat.js", "underway.js", "composer.js", "dialogs.js", "sessions.js")
-_SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
 @cache
 def chat_page() -> bytes:
     """Return the document, which is the same for everyone."""
-    slots = {"style": _style(), "script": _script(), "data": empty_story_data()}
-    pieces = _SLOT.split(_asset("chat.html"))
-    shown = (slots[piece] if number % 2 else piece for number, piece in enumerate(pieces))
-    return "".join(shown).encode()
+    slots = {"style": (_style(),), "script": (_script(),), "data": (empty_story_data(),)}
+    return "".join(filled_frame(_asset("chat.html"), slots)).encode()
 
 
 @cache

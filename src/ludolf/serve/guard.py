@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ludolf.base import ConfigError, short_id
+from ludolf.config.settings.server_places import TOKEN_FILE
 from ludolf.serve.options import ServeOptions
 
-TOKEN_FILE = "serve-token"
 _TOKEN_BYTES = 32  # 256 bits
 _TOKEN_TEXT = re.compile(r"[!-~]{32,512}")
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")

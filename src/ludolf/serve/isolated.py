@@ -241,7 +241,7 @@ class IsolatedSessions:
         self._options = options
         # None: the session was in a process of its own, which has ended.
         self._children: dict[str, ChildServer | None] = {}
-        self._relays: dict[tuple[RelayClient, ChildServer], SessionRelay] = {}
+        self._relays: dict[RelayClient, dict[ChildServer, SessionRelay]] = {}
         self._tasks = Tasks()
 
     def has(self, session: str | None) -> bool:
@@ -264,7 +264,7 @@ class IsolatedSessions:
     def ready(self, client: RelayClient, session: str) -> SessionRelay | None:
         """Return the relay of a client to a session, if it is connected."""
         child = self._children.get(session)
-        return None if child is None else self._relays.get((client, child))
+        return None if child is None else self._relays.get(client, {}).get(child)
 
     async def connect(self, client: RelayClient, session: str, head: Head, line: bytes) -> None:
         """Pass a line to a session to which the client has no relay yet.
@@ -284,13 +284,16 @@ class IsolatedSessions:
     async def _relay(self, client: RelayClient, child: ChildServer) -> SessionRelay:
         relay = SessionRelay(child, client)
         await relay.connect()
-        self._relays[client, child] = relay
+        self._relays.setdefault(client, {})[child] = relay
         self._tasks.start(self._run(client, relay))
         return relay
 
     async def _run(self, client: RelayClient, relay: SessionRelay) -> None:
         await relay.run(self._moved)
-        self._relays.pop((client, relay.child), None)
+        relays = self._relays.get(client, {})
+        relays.pop(relay.child, None)
+        if not relays:
+            self._relays.pop(client, None)
         if not relay.is_closed:
             await self._end(relay.child)
 
@@ -302,15 +305,16 @@ class IsolatedSessions:
 
     def left(self, client: RelayClient) -> None:
         """End the relays of a client that is gone; its sessions continue."""
-        for (owner, _), relay in tuple(self._relays.items()):
-            if owner is client:
-                relay.close()
+        for relay in self._of(client):
+            relay.close()
 
     async def drained(self, client: RelayClient) -> None:
         """Wait while a process takes nothing more from this client."""
-        for (owner, _), relay in tuple(self._relays.items()):
-            if owner is client:
-                await relay.drained()
+        for relay in self._of(client):
+            await relay.drained()
+
+    def _of(self, client: RelayClient) -> tuple[SessionRelay, ...]:
+        return tuple(self._relays.get(client, {}).values())
 
     async def summaries(self) -> tuple[Any, ...]:
         """Return the loaded sessions of all processes."""

@@ -27,7 +27,7 @@ _PEER = struct.Struct("3i")
 
 
 class UnixDoor:
-    """Listens on a socket. A lock in a file beside it keeps a second server away."""
+    """Listens on a socket. A lock in a file next to it keeps a second server away."""
 
     def __init__(self, server: SessionServer, path: Path, *, keeps_lock: bool = True) -> None:
         self._server = server
@@ -89,9 +89,7 @@ class UnixDoor:
             if _is_own(writer):
                 await self._talk(reader, writer)
         finally:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            await _closed(writer)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -108,7 +106,7 @@ async def serve_stream(
     writer: asyncio.StreamWriter,
     stuck_seconds: float,
 ) -> None:
-    """Move lines between a connection and a socket until one of them ends."""
+    """Move lines between a connection and a socket until one of them ends; closes the socket."""
     tasks = Tasks()
     tasks.start(_hear(connection, reader, writer))
     try:
@@ -118,6 +116,13 @@ async def serve_stream(
     finally:
         connection.lost()
         await tasks.close()
+        await _closed(writer)
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _speak(

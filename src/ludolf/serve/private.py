@@ -1,11 +1,9 @@
 """The server of one terminal: how long it lives after the terminal has left."""
 
 import asyncio
-import contextlib
 import socket
 
 from ludolf.agent.scope import Tasks
-from ludolf.serve.connection import ServedConnection
 from ludolf.serve.lines import serve_stream
 from ludolf.serve.options import PrivateOptions
 from ludolf.serve.server import SessionServer
@@ -28,22 +26,13 @@ async def serve_terminal(server: SessionServer, private: PrivateOptions) -> None
 
 async def _live(server: SessionServer, private: PrivateOptions) -> None:
     connection = server.connect(remote=False, trusted=True)
-    await _talk(server, connection, private.fd)
+    reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=private.fd))
+    await serve_stream(connection, reader, writer, server.limits.stuck_seconds)
     has_detached = connection.has_detached
     if has_detached or not private.aborts:
         idle_seconds = server.options.unload_seconds if has_detached else 0.0
         await _unused(server, idle_seconds, private.watch_seconds)
     server.finish(0.0)
-
-
-async def _talk(server: SessionServer, connection: ServedConnection, fd: int) -> None:
-    reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=fd))
-    try:
-        await serve_stream(connection, reader, writer, server.limits.stuck_seconds)
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
 
 
 async def _unused(server: SessionServer, idle_seconds: float, watch_seconds: float) -> None:

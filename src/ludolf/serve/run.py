@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.scope import Tasks
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
 
 LAST_WORDS_SECONDS = 0.5
 Announce = Callable[[Mapping[str, Any]], bytes]
-
-
-def default_socket(agent_dir: Path, environ: Mapping[str, str]) -> Path:
-    """Return the path of the socket if no other is chosen."""
-    runtime = environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.path.isdir(runtime):
-        return Path(runtime, "ludolf", "serve.sock")
-    return agent_dir / "run" / "serve.sock"
 
 
 def first_line(serving: Mapping[str, Any]) -> bytes:

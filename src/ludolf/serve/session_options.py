@@ -11,29 +11,8 @@ from msgspec import structs
 from ludolf.base import CommandError
 from ludolf.base.near import did_you_mean
 from ludolf.config.settings.options import Options
+from ludolf.config.settings.session_request import choice_fields
 from ludolf.protocol.commands import invalid_parameter
-
-# Options that clients name in another way, or that only Python programs have.
-_NOT_OFFERED = (
-    "agent_dir",
-    "continue_last",
-    "cwd",
-    "default_approval",
-    "environ",
-    "factories",
-    "session",
-    "settings",
-)
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(map(str.capitalize, rest))
-
-
-_OFFERED = {
-    _camel(field.name): field for field in structs.fields(Options) if field.name not in _NOT_OFFERED
-}
 
 
 def with_choices(options: Options, choices: Mapping[str, Any]) -> Options:
@@ -44,9 +23,10 @@ def with_choices(options: Options, choices: Mapping[str, Any]) -> Options:
     """
     changes: dict[str, Any] = {}
     for name, value in choices.items():
-        field = _OFFERED.get(name)
+        field = choice_fields().get(name)
         if field is None:
-            raise CommandError(f'open: unknown option "{name}".{did_you_mean(name, _OFFERED)}')
+            hint = did_you_mean(name, choice_fields())
+            raise CommandError(f'open: unknown option "{name}".{hint}')
         try:
             changes[field.name] = msgspec.convert(value, field.type)
         except msgspec.ValidationError:

@@ -27,7 +27,7 @@ from ludolf.protocol.server import (
     SessionMoved,
     SessionSummary,
 )
-from ludolf.protocol.ui import UiRequest, fits
+from ludolf.protocol.ui import DIALOGS, UiRequest, fits
 from ludolf.rpc.connection import HostConnection
 from ludolf.rpc.desk import Pacing
 from ludolf.rpc.manners import adopt
@@ -42,8 +42,6 @@ from ludolf.session.entries import entry_json
 from ludolf.session.views import first_prompt, is_interrupted, path_after, path_tail, short_title
 
 MAX_ENTRIES = 1000
-# Kinds of requests that wait for an answer of the user.
-_ANSWERED = ("select", "confirm", "input", "editor")
 # A session that is closed waits so long for a command that others wait for.
 _TURN_SECONDS = 2.5
 # And so long for those that were stopped; processes may take a moment to end.
@@ -159,7 +157,7 @@ class Slot(Sink):
         """Show a request to the users of all clients, now and when they come back."""
         if self._is_starting:
             self._first_reports.append(request)
-            if request.method in _ANSWERED:
+            if request.method in DIALOGS:
                 self._asked.set()
         self._underway.show(request)
         self._add(dumps(request) + b"\n")

@@ -9,11 +9,11 @@ from msgspec import structs
 
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, iso_time
-from ludolf.config.settings.home import custom_session_dir, find_home
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.build import build
-from ludolf.engine.engine import Engine
+from ludolf.engine.engine import WARM_UP_SECONDS, Engine
+from ludolf.engine.start import home_of, session_place
 from ludolf.protocol.commands import invalid_parameter
 from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.server import Open, SessionSummary
@@ -35,7 +35,6 @@ from ludolf.session.views import short_title
 
 # Larger files are read in a thread.
 _LARGE = 1 << 20
-WARM_UP_SECONDS = 0.2
 IN_USE = "In use by another process: {path}. Close it there, or fork it."
 
 
@@ -142,13 +141,8 @@ class LoadedSessions:
         return path
 
     def _place(self, options: Options) -> SessionFolder:
-        home = find_home(options.cwd, options.environ)
-        if options.agent_dir is not None:
-            home = structs.replace(home, agent=options.agent_dir)
-        setting = SettingsFiles(home).current.session_dir
-        folder = custom_session_dir(home, options.environ, setting, options.session_dir)
-        cwd = str(options.cwd)
-        return SessionFolder(agent_dir=home.agent, cwd=cwd, home=home.user, custom=folder)
+        home = home_of(options)
+        return session_place(options, home, SettingsFiles(home).current)
 
     async def _of(self, path: Path, options: Options, dialect: str) -> Slot:
         """Return the session of a file, loaded at most once."""

@@ -410,12 +410,12 @@ def check_reach(host: str, options: ServeOptions) -> None:
 
 
 def _gauges(server: "SessionServer") -> dict[str, float]:
-    sessions = [slot.summary() for slot in server.slots]
+    slots = tuple(server.slots)
     return {
-        "sessions_loaded": len(sessions),
-        "sessions_running": sum(each.state == "running" for each in sessions),
+        "sessions_loaded": len(slots),
+        "sessions_running": sum(slot.activity == "running" for slot in slots),
         "clients": len(server.connections),
-        "dialogs_waiting": sum(each.dialogs for each in sessions),
+        "dialogs_waiting": sum(len(slot.engine.open_dialogs()) for slot in slots),
         "resident_memory_bytes": resident_bytes(),
     }
 

@@ -11,7 +11,7 @@ from ludolf.base import LudolfError
 from ludolf.tui.bindings import Bindings
 from ludolf.tui.cells import plain
 from ludolf.tui.complete import CompletionQuery, file_suggestions
-from ludolf.tui.conversation import Conversation
+from ludolf.tui.conversation import SPINS_PER_SECOND, Conversation
 from ludolf.tui.dialogs import Dialog
 from ludolf.tui.engine_link import EngineLink, OpenRefused
 from ludolf.tui.footer import folder_text
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 GONE = "The engine is gone. Enter starts it again."
 STARTING = "Starting ..."
-SPINS_PER_SECOND = 4
 # A lone Esc is a key if nothing follows it for so long.
 ESCAPE_SECONDS = 0.04
 QUIT_SECONDS = 1.5
@@ -221,8 +220,8 @@ class TerminalApp:
         self.view.set_title(f"{self.conversation.info.name or self.folder} - ludolf")
 
     async def _lose(self, reason: str) -> None:
-        reason = reason or await self.link.lose()
-        await self.link.lose()
+        known = await self.link.lose()
+        reason = reason or known
         self.conversation.lost()
         self.is_lost, self.hint = True, ""
         self._started.set()

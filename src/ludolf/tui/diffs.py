@@ -53,8 +53,7 @@ def _line_rows(line: DiffLine, numbers: int, cells: int, theme: Theme) -> list[s
 def _text(line: DiffLine) -> str:
     if line.mark is None:
         return _safe(line.text)
-    start, end = line.mark
-    before, inside, after = line.text[:start], line.text[start:end], line.text[end:]
+    before, inside, after = line.parts()
     return f"{_safe(before)}\x1b[7m{_safe(inside)}\x1b[27m{_safe(after)}"
 
 

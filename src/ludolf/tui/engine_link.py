@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ludolf.base import LudolfError
+from ludolf.config.settings.session_request import session_environment
 from ludolf.tui.own_server import OwnServer, start_own_server
 from ludolf.tui.start_options import StartOptions
 
@@ -70,7 +71,7 @@ class EngineLink:
         role: Any = {"role": "view"} if start.view else {}
         if start.attaches:
             return await client.attach(session, **role)
-        env: Any = {} if self.is_own else {"env": _environment(start)}
+        env: Any = {} if self.is_own else {"env": session_environment(start.environ)}
         return await client.open(
             session=session, cwd=start.cwd, options=dict(start.choices), **env, **role
         )
@@ -134,16 +135,3 @@ class EngineLink:
         except subprocess.TimeoutExpired:
             return
         self._own.clean_up()
-
-
-def _environment(start: StartOptions) -> dict[str, str]:
-    """Return the environment for a session of a shared server; what is not text is left out."""
-    return {
-        name: value
-        for name, value in start.environ.items()
-        if name != "LUDOLF_CONNECT" and _is_text(name + value)
-    }
-
-
-def _is_text(value: str) -> bool:
-    return value.isascii() or not any("\ud800" <= mark <= "\udfff" for mark in value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.scope import Tasks
 from ludolf.base import LudolfError
+from ludolf.protocol.ui import DIALOGS
 from ludolf.tui.cells import plain
 from ludolf.tui.engine_link import EngineLink, OpenRefused
 from ludolf.tui.start_options import FirstPrompt, StartOptions
@@ -262,7 +263,7 @@ class PlainMode:
 
     def _request(self, frame: _Frame) -> None:
         method = frame.get("method")
-        if method in ("select", "confirm", "input", "editor"):
+        if method in DIALOGS:
             self._dialogs[str(frame.get("id"))] = frame
             if len(self._dialogs) == 1:
                 self._show_dialog()

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from ludolf.cli.subcommands.doctor_checks import Finding, checks
 from ludolf.cli.terminal import say, say_json
-from ludolf.config.settings.home import find_home
-from ludolf.engine.build import current_folder
+from ludolf.config.settings.home import current_folder, find_home
 
 
 def run(words: Sequence[str]) -> int:

@@ -19,9 +19,8 @@ from ludolf.config.mcp.edit import remove_entry, set_entry
 from ludolf.config.mcp.entries import McpEntry, check_entry, has_syntax, same_server
 from ludolf.config.mcp.files import read_entry_objects
 from ludolf.config.mcp.imports import FOREIGN_PROGRAMS, foreign_files, read_foreign_entries
-from ludolf.config.settings.home import Home, find_home, reader_of
+from ludolf.config.settings.home import Home, current_folder, find_home, reader_of
 from ludolf.config.settings.trust import trusted_settings
-from ludolf.engine.build import current_folder
 
 _Act = Callable[[Home, Namespace], int]
 _ADDRESS = ("http://", "https://")

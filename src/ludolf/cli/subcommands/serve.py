@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ludolf.config.settings.arguments import parse
-from ludolf.config.settings.home import agent_dir
-from ludolf.engine.build import current_folder
+from ludolf.config.settings.home import agent_dir, current_folder
+from ludolf.config.settings.server_places import default_socket
 from ludolf.serve.options import PrivateOptions, ServeOptions
-from ludolf.serve.run import default_socket, run_serve
+from ludolf.serve.run import run_serve
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
@@ -22,7 +22,7 @@ def run(words: Sequence[str]) -> int:
     arguments, rest = _parser().parse_known_args(words)
     is_alone = arguments.stdio or arguments.private is not None
     has_socket = arguments.socket is not None or not is_alone
-    socket = arguments.socket or default_socket(agent_dir(os.environ), os.environ)
+    socket = arguments.socket or default_socket(os.environ)
     options = serve_options(arguments, rest)
     options.socket = socket.absolute() if has_socket else None
     options.http = arguments.http

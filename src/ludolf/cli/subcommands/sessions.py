@@ -15,8 +15,8 @@ from ludolf.base import CommandError, Value
 from ludolf.cli.subcommands import with_default
 from ludolf.cli.terminal import columns, one_line, plain, say, say_json, table, width
 from ludolf.config.settings.files import is_exposed
-from ludolf.config.settings.home import find_home, session_dir_override
-from ludolf.engine.build import current_folder, warn_on_stderr
+from ludolf.config.settings.home import current_folder, find_home, session_dir_override
+from ludolf.engine.build import warn_on_stderr
 from ludolf.session.finder import (
     SessionElsewhere,
     SessionFolder,

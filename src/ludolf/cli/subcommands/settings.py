@@ -10,7 +10,7 @@ from typing import Any
 from ludolf.base import CommandError, ConfigError, Value
 from ludolf.cli.terminal import say, say_json
 from ludolf.config.settings.files import read_object, replace_text
-from ludolf.config.settings.home import OWN, Home, find_home, reader_of
+from ludolf.config.settings.home import OWN, Home, current_folder, find_home, reader_of
 from ludolf.config.settings.json_edit import with_value, without
 from ludolf.config.settings.lock import settings_lock
 from ludolf.config.settings.reference import (
@@ -22,7 +22,6 @@ from ludolf.config.settings.reference import (
 )
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.config.settings.trust import save_decision, trust_state, trusted_settings
-from ludolf.engine.build import current_folder
 
 
 class SettingRecord(Value):

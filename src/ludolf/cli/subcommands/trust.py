@@ -10,7 +10,7 @@ from pathlib import Path
 from ludolf.base import CommandError, ConfigError, Value
 from ludolf.cli.terminal import one_line, say, say_json, table
 from ludolf.config.settings.executed import files_below, project_code
-from ludolf.config.settings.home import Home, expand, find_home
+from ludolf.config.settings.home import Home, current_folder, expand, find_home
 from ludolf.config.settings.trust import (
     TrustState,
     guarded_paths,
@@ -18,7 +18,6 @@ from ludolf.config.settings.trust import (
     stored_decisions,
     trust_state,
 )
-from ludolf.engine.build import current_folder
 
 # Files of an extension are few; a longer list would hide the first ones.
 MOST_SHOWN = 100

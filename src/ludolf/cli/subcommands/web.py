@@ -7,7 +7,7 @@ from typing import Any
 
 from ludolf.cli.browser import LeadPage
 from ludolf.cli.subcommands.serve import add_serve_options, serve_options
-from ludolf.engine.build import current_folder
+from ludolf.config.settings.home import current_folder
 from ludolf.serve.guard import TokenFile
 from ludolf.serve.options import ServeOptions
 from ludolf.serve.run import run_serve

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ludolf.base import user_dir
+from ludolf.base import ConfigError, user_dir
 from ludolf.base.project_files import IsHidden, Reader, project_reader
 
 if TYPE_CHECKING:
@@ -73,6 +73,18 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     def notices_file(self) -> Path:
         """Notices that users have received and that are not repeated."""
         return self.agent / "ludolf-notices.json"
+
+
+def current_folder() -> Path:
+    """Return the working directory as the user sees it.
+
+    Raises:
+        ConfigError: it was removed.
+    """
+    try:
+        return Path(os.getcwd())
+    except OSError as error:
+        raise ConfigError(f"The working directory is gone: {error.strerror}") from error
 
 
 def find_home(cwd: Path | None, environ: Mapping[str, str]) -> Home:

@@ -18,6 +18,13 @@ def socket_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     return (Path(runtime, "ludolf"), own) if runtime else (own,)
 
 
+def default_socket(environ: Mapping[str, str]) -> Path:
+    """Return the path of the socket if no other is chosen."""
+    folders = socket_folders(environ)
+    folder = next((each for each in folders[:-1] if each.parent.is_dir()), folders[-1])
+    return folder / "serve.sock"
+
+
 def find_sockets(environ: Mapping[str, str]) -> list[Path]:
     """Return the sockets in the folders of this user; a server may have left one behind."""
     found: list[Path] = []

@@ -52,9 +52,9 @@ class HostSide:
         if self._is_away:
             return
         self._is_away = True
-        self.tools.pause()
+        self.tools.calls.pause()
         if self._has_documents:
-            self.documents.pause()
+            self.documents.calls.pause()
         self._timer = asyncio.get_running_loop().call_later(self._wait_seconds, self._give_up)
 
     def come_back(self) -> None:
@@ -63,9 +63,9 @@ class HostSide:
             return
         self._is_away = False
         self._stop_timer()
-        self.tools.resume()
+        self.tools.calls.resume()
         if self._has_documents:
-            self.documents.resume()
+            self.documents.calls.resume()
 
     def close(self) -> None:
         """Fail all calls and remove the tools and documents: the host does not come back."""

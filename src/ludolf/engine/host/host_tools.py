@@ -41,12 +41,12 @@ class HostTools:
         self._source = link.source
         self._toolset = toolset
         self._count = 0
-        self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(link, HostToolCancel)
+        self.calls: HostCalls[ToolContext, ToolOutput] = HostCalls(link, HostToolCancel)
 
     @property
     def is_used(self) -> bool:
         """Return whether there are tools, or calls without a result."""
-        return self._count > 0 or any(True for _ in self._calls.waiting())
+        return self._count > 0 or any(True for _ in self.calls.waiting())
 
     def replace(self, tools: Sequence[Definition]) -> list[str]:
         """Replace the tools of the host, from the next request on.
@@ -73,36 +73,28 @@ class HostTools:
 
     def update(self, id: str, partial: ToolOutput) -> None:
         """Show the progress of a call."""
-        call = self._calls.about(id)
+        call = self.calls.about(id)
         if call is not None and call.about.post is not None:
             call.about.post(partial)
 
     def result(self, id: str, output: ToolOutput, *, failed: bool, is_error: bool) -> None:
         """Finish a call. `failed`: only the text counts; `is_error`: a complete error result."""
         if failed:
-            self._calls.fail(id, ToolFailure(text_of(output.content, "\n") or FAILED))
+            self.calls.fail(id, ToolFailure(text_of(output.content, "\n") or FAILED))
         elif is_error:
-            self._calls.fail(id, ToolFailure(text_of(output.content, "\n"), output))
+            self.calls.fail(id, ToolFailure(text_of(output.content, "\n"), output))
         else:
-            self._calls.answer(id, output)
+            self.calls.answer(id, output)
 
     def disconnect(self) -> None:
         """Fail all calls: the host is gone."""
-        self._calls.end(GONE)
-
-    def pause(self) -> None:
-        """Hold calls: the host is away."""
-        self._calls.pause()
-
-    def resume(self) -> None:
-        """Send open calls again: the host is back."""
-        self._calls.resume()
+        self.calls.end(GONE)
 
     def remove(self, gone: str) -> None:
         """Remove the tools; open and later calls fail with this text."""
         self._toolset.remove_source(self._source)
         self._count = 0
-        self._calls.end(gone)
+        self.calls.end(gone)
 
     async def run(self, tool: Definition, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         """Send a call to the host and wait for its result.
@@ -114,7 +106,7 @@ class HostTools:
             id=new_call_id(), tool_call_id=ctx.call_id, tool_name=tool.name, arguments=args
         )
         what = f'Host tool "{tool.name}"'
-        return await self._calls.run(HostCall(what, ctx, tool.timeout_ms, request))
+        return await self.calls.run(HostCall(what, ctx, tool.timeout_ms, request))
 
 
 class _HostTool(ToolDefaults):

@@ -50,7 +50,7 @@ class HostUris:
     def __init__(self, link: HostLink, documents: "HostDocuments") -> None:
         self.title = link.title
         self._documents = documents
-        self._calls: HostCalls[str, HostDocument] = HostCalls(link, HostUriCancel)
+        self.calls: HostCalls[str, HostDocument] = HostCalls(link, HostUriCancel)
 
     def replace(self, schemes: Sequence[Scheme]) -> list[str]:
         """Take these from now on, and no others; of two with one name the later counts.
@@ -59,34 +59,26 @@ class HostUris:
             CommandError: a scheme is reserved, or belongs to another host.
         """
         names = self._documents.replace(self, schemes)
-        self._calls.withdraw(lambda scheme: scheme not in names)
+        self.calls.withdraw(lambda scheme: scheme not in names)
         return names
 
     def result(self, id: str, found: HostDocument) -> None:
         """Finish a request."""
-        self._calls.answer(id, found)
+        self.calls.answer(id, found)
 
     def failed(self, id: str, error: str) -> None:
         """Fail a request; without an error text of the host a default is used."""
-        call = self._calls.about(id)
+        call = self.calls.about(id)
         if call is not None:
-            self._calls.fail(id, ToolFailure(error or f"{call.what} failed"))
+            self.calls.fail(id, ToolFailure(error or f"{call.what} failed"))
 
     def disconnect(self) -> None:
         """Fail all requests: the host is gone."""
-        self._calls.end(GONE)
-
-    def pause(self) -> None:
-        """Hold requests: the host is away."""
-        self._calls.pause()
-
-    def resume(self) -> None:
-        """Send open requests again: the host is back."""
-        self._calls.resume()
+        self.calls.end(GONE)
 
     def remove(self, gone: str) -> None:
         """Remove the schemes; open and later requests fail with this text."""
-        self._calls.end(gone)
+        self.calls.end(gone)
         self._documents.replace(self, ())
 
     async def request(
@@ -103,7 +95,7 @@ class HostUris:
         """
         asked = HostUriRequest(id=new_call_id(), operation=operation, url=address, content=content)
         what = f"Host URI {operation} for {address}"
-        return await self._calls.run(HostCall(what, scheme.name, scheme.timeout_ms, asked))
+        return await self.calls.run(HostCall(what, scheme.name, scheme.timeout_ms, asked))
 
 
 class HostDocuments(Feature, Documents):

@@ -215,5 +215,3 @@ REQUESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "open_url": (("url",), ("launchUrl", "instructions")),
     "cancel": (("targetId",), ("by",)),
 }
-# Those that wait for an answer.
-DIALOGS = ("select", "confirm", "input", "editor")

@@ -2,9 +2,8 @@
 
 from ludolf.base import Schema
 from ludolf.protocol.server import SERVER_ROWS
-from ludolf.protocol.ui import UiRequest
+from ludolf.protocol.ui import DIALOGS, UiRequest
 from ludolf.protocol.wire.dialects import WIRE
-from ludolf.protocol.wire.frames import DIALOGS
 from ludolf.protocol.wire.schema import (
     add_requests,
     add_responses,

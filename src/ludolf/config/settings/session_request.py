@@ -1,0 +1,59 @@
+"""What a program sends to a server to open a session: options and an environment."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from msgspec import structs
+
+from ludolf.config.settings.options import Options
+
+# Named by other parameters of `open`, or only by Python programs.
+_NOT_OFFERED = frozenset(
+    (
+        "agent_dir",
+        "continue_last",
+        "cwd",
+        "default_approval",
+        "environ",
+        "factories",
+        "session",
+        "settings",
+    )
+)
+
+
+@cache
+def choice_fields() -> Mapping[str, structs.FieldInfo]:
+    """Return the options that a client can choose for a session, by their names in camelCase."""
+    fields = structs.fields(Options)
+    return {_camel(field.name): field for field in fields if field.name not in _NOT_OFFERED}
+
+
+def session_choices(options: Options) -> dict[str, Any]:
+    """Return the options that were given, by their names in camelCase."""
+    chosen = {}
+    for name, field in choice_fields().items():
+        value = getattr(options, field.name)
+        if value not in (None, (), {}, False) or (name == "approve" and value is False):
+            chosen[name] = value
+    return chosen
+
+
+def session_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment for a session of a server; what is not text cannot be sent.
+
+    Without the address of the server: programs that the session starts run their own sessions.
+    """
+    found = {name: value for name, value in environ.items() if _is_text(name + value)}
+    found.pop("LUDOLF_CONNECT", None)
+    return found
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(map(str.capitalize, rest))
+
+
+def _is_text(value: str) -> bool:
+    return value.isascii() or not any("\ud800" <= mark <= "\udfff" for mark in value)
