@@ -84,7 +84,7 @@ def test_an_answer_is_printed_once_and_open_only_while_it_is_written() -> None:
     first, second, end = "The first paragraph.\n\n", "The second one", " is open."
     feed(conversation, delta("text_start"), delta("text_delta", delta=first + second))
     assert "The first paragraph." not in live(conversation)
-    assert live(conversation).strip() == second
+    assert live(conversation).splitlines()[-3:] == [second, "", "⠋ Writing"]
     rows = printed(conversation)
     assert "hello" in rows
     feed(conversation, delta("text_delta", delta=end), delta("text_end"))

@@ -151,8 +151,8 @@ class Conversation:
     def live_rows(self, most: int) -> list[str]:
         """Return the rows of what is under way, at most so many."""
         below = [*self._call_rows(), *self._shell_rows(), *self._state_rows(), *self._queue_rows()]
-        above = self._answer.open_rows(max(0, most - len(below))) if self._answer else []
-        gap = [""] if below and not above else []
+        above = self._answer.open_rows(max(0, most - len(below) - 1)) if self._answer else []
+        gap = [""] if below else []
         rows = [*above, *gap, *below]
         return rows[-most:] if most > 0 else []
 
@@ -502,16 +502,23 @@ class Conversation:
         self._rows += self.writer.event(frame)
 
     def _state_rows(self) -> Iterable[str]:
-        if self._answer is not None or self._calls:
+        if self._calls:
             return
         text = self._state
         if not text and self.is_busy and not self.dialogs:
-            text = "Thinking" if self._thinks_since is not None else "Working"
-            text = f"Writing a call of {plain(self._writes_call)}" if self._writes_call else text
+            text = self._activity()
         if text:
             since = self._thinks_since if self._thinks_since is not None else self._busy_since
             seconds = int(self._clock() - since) if self.is_busy else 0
             yield self._cut(f"{self._spin()} {text}" + (f"  {seconds} s" if seconds else ""))
+
+    def _activity(self) -> str:
+        """Return what the model does."""
+        if self._writes_call:
+            return f"Writing a call of {plain(self._writes_call)}"
+        if self._answer is not None:
+            return "Writing"
+        return "Thinking" if self._thinks_since is not None else "Working"
 
     def _spin(self) -> str:
         signs = ASCII_SPINNER if self.writer.is_ascii else SPINNER
