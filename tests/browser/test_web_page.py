@@ -281,6 +281,16 @@ def test_text_has_contrast_and_fits_a_phone(chat: Page, scheme: str) -> None:
     assert chat.js(FAINT) == []
 
 
+def test_a_long_name_does_not_push_the_head_over_the_side_bar(chat: Page) -> None:
+    send(chat, "hello, and a name that is much longer than the head of the page has room for " * 3)
+    chat.wait(f"{IDLE} && {TALK}.includes('Hello from')")
+    for width in (1400, 1200, 1000):
+        chat.resize(width, 800)
+        chat.settle()
+        box = "document.getElementById('{}').getBoundingClientRect()"
+        assert chat.js(f"{box.format('bar')}.bottom <= {box.format('side')}.top"), width
+
+
 def test_a_restarted_server_says_that_the_run_was_interrupted(page: Page, tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text('[{"match": "stay", "text": "I stay", "hang": true}]')
