@@ -285,12 +285,13 @@ class Page:
             time.sleep(0.01)
 
     def settle(self) -> None:
-        """Wait until two frames have been drawn and the scroll position rests."""
+        """Wait until frames have been drawn, the scroll position rests and no transition runs."""
         self.js(
             """new Promise((done) => {
                 let before = -1, still = 0;
                 const look = () => {
-                    still = scrollY === before ? still + 1 : 0;
+                    const moves = document.getAnimations().some((one) => one instanceof CSSTransition);
+                    still = scrollY === before && !moves ? still + 1 : 0;
                     before = scrollY;
                     if (still > 3) done(); else requestAnimationFrame(look);
                 };
