@@ -4,8 +4,6 @@ import os
 import signal
 from collections import Counter
 
-import pytest
-
 from tests.process.harness import PROGRAM, Lab
 from tests.process.script import Gate, answer, call, say
 from tests.process.tmux_stage import tmux_terminal
@@ -13,7 +11,6 @@ from tests.process.tmux_stage import tmux_terminal
 READY = "Type a task"
 # The footer knows the size of the context when a turn has ended.
 DONE = "% of 200k"
-pytestmark = [pytest.mark.xdist_group("tmux")]
 
 
 def _dividers(screen: str) -> int:
