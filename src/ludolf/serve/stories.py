@@ -10,8 +10,9 @@ from msgspec import UNSET, UnsetType
 
 from ludolf.base import CommandError, short_id
 from ludolf.engine.build import warn_on_stderr
-from ludolf.page import Growth, render_news
 from ludolf.page.live.watch import Follower, Mark
+from ludolf.page.page import render_news
+from ludolf.page.page_model import Growth
 from ludolf.serve.slots import unknown_session
 from ludolf.session.entries import Entry, SessionHeader
 

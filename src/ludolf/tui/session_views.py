@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ludolf.tui.conversation import message_text
-from ludolf.tui.drawing import WholeEntries
 from ludolf.tui.pager import EntryTree, Pager, clipboard_sequence, entry_text
 from ludolf.tui.pickers import Picker, PickerChoice, PickerItem
 
@@ -228,6 +227,8 @@ class SessionViews:
 
     async def pager(self, *, at_tool: bool) -> None:
         """Show all entries of the session until the user closes the pager."""
+        from ludolf.tui.whole_entries import WholeEntries  # not for the first screen
+
         app = self._app
         data = await app.session.ask("get_entries", None) or {}
         entries = [each for each in data.get("entries", ()) if isinstance(each, dict)]
