@@ -178,8 +178,11 @@ def test_the_tree_moves_and_forks_the_session(chat: Page, server: PageServer) ->
     chat.wait(f"{row} !== undefined")
     chat.js(f"{row}.click()")
     before = chat.js("location.hash.split('&')[0]")
+    chat.js("document.getElementById('label').value = 'a good place'")
     chat.js("document.getElementById('move').click()")
     chat.wait(f"!{TALK}.includes('I was steered') && {MESSAGE} === 'hello'")
+    chat.wait("document.getElementById('tree').innerText.includes('a good place')")
+    assert chat.js("document.getElementById('label').value") == ""
     chat.js("document.getElementById('message').select()")
     send(chat, "steered again")
     chat.wait(f"{IDLE} && {TALK}.includes('steered again')")
@@ -191,6 +194,30 @@ def test_the_tree_moves_and_forks_the_session(chat: Page, server: PageServer) ->
     chat.wait(f"!{TALK}.includes('steered again')")
     send(chat, "")
     chat.wait(f"{IDLE} && {TALK}.includes('steered again')")
+
+
+def test_commands_of_the_user_run_in_the_page_and_files_are_suggested(
+    chat: Page, server: PageServer
+) -> None:
+    (server.folder / "work" / "tides.txt").write_text("high\n")
+    chat.js("document.getElementById('message').focus()")
+    chat.type("!cat @tid")
+    chat.wait("document.getElementById('complete').innerText.includes('tides.txt')")
+    chat.key("Tab")
+    assert chat.js(MESSAGE) == "!cat @tides.txt "
+    chat.js("document.getElementById('message').select()")
+    send(chat, "!sed s/h/H/ tides.txt")
+    chat.wait(f"{IDLE} && {TALK}.includes('High')")
+    assert chat.js("document.getElementById('underway').children.length") == 0
+    send(chat, "!!echo out; sleep 60")
+    chat.wait(f"!{IDLE} && {UNDERWAY}.includes('out')")
+    chat.key("Escape")
+    chat.wait(f"{IDLE} && {UNDERWAY} === ''")
+    chat.wait(f"{TALK}.includes('sleep 60')")
+    send(chat, "/limits turns=3 cost=0.5")
+    chat.wait("document.getElementById('limits').textContent === 'limits: turns=3 cost=0.5'")
+    send(chat, "/limits")
+    chat.wait("document.getElementById('limits').textContent === ''")
 
 
 def test_an_image_is_shrunk_shown_removed_and_sent(chat: Page, server: PageServer) -> None:

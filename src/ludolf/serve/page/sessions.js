@@ -157,7 +157,9 @@ async function onEntry(work) {
 }
 
 at("move").addEventListener("click", () => onEntry(async (entry) => {
-  const found = await askHere("navigate_tree", { targetId: entry, summarize: at("summarise").checked });
+  const label = at("label").value.trim();
+  at("label").value = "";
+  const found = await askHere("navigate_tree", { targetId: entry, summarize: at("summarise").checked, ...(label ? { label } : {}) });
   if (found.text) setMessage(found.text);
   await catchUp();
   toEnd();

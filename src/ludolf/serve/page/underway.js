@@ -1,6 +1,7 @@
 // What has begun and not ended: the answer as it comes, running tools, and the state of the session.
 
 const TAIL_LINES = 5;
+const MOST_OUTPUT = 16384;
 const area = at("underway");
 const tools = new Map();
 const flows = new Map();
@@ -158,6 +159,11 @@ class RunningTool {
     area.append(this.element);
   }
 
+  append(text) {
+    this.output = ((this.output ?? "") + text).slice(-MOST_OUTPUT);
+    this.show({ content: [{ text: this.output }] });
+  }
+
   show(result) {
     const text = textOfParts(result?.content);
     this.lines = text.trimEnd().split("\n").slice(-TAIL_LINES).join("\n");
@@ -219,8 +225,7 @@ function endMessage({ message }) {
 
 function clearUnderway() {
   area.replaceChildren();
-  tools.clear();
-  flows.clear();
+  for (const all of [tools, flows, shells]) all.clear();
   answer = null;
   document.body.classList.remove("has-tools");
   setRunning(false);
@@ -228,14 +233,14 @@ function clearUnderway() {
 
 function setRunning(running) {
   session.running = running;
-  at("stop").hidden = !running;
+  at("stop").hidden = !running && !shells.size;
   at("send").textContent = running ? "Steer" : "Send";
   at("send").title = running ? "Steer (Enter); Alt+Enter sends it later" : "Send (Enter)";
   if (!running) {
-    for (const part of area.children) part.dataset.over = "1";
+    for (const part of area.children) if (!part.dataset.shell) part.dataset.over = "1";
     answer = null;
-    tools.clear();
-    document.body.classList.remove("has-tools");
+    for (const id of [...tools.keys()]) if (!shells.has(id)) tools.delete(id);
+    document.body.classList.toggle("has-tools", tools.size > 0);
   }
   note(running ? "Waiting for the model" : "");
 }
@@ -368,6 +373,7 @@ const EVENTS = {
   tool_execution_start: beginTool,
   tool_execution_update: updateTool,
   tool_execution_end: endTool,
+  bash_execution_update: ({ id, delta }) => tools.get(id)?.append(delta),
   queue_update: ({ steering, followUp }) => showQueue(steering, followUp),
   entry_appended: ({ entry }) => {
     catchUp();
