@@ -153,8 +153,7 @@ Other
   --help, -h                      show this text and exit
   --version, -v                   show the version and exit
 
-Accepted for compatibility, no effect: --theme, --use-theme, --no-themes,
---tui-mode, --verbose.
+Accepted for compatibility, no effect: --no-themes, --tui-mode, --verbose.
 
 Environment
   ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, keys of other providers
