@@ -246,6 +246,7 @@ class SessionViews:
 def tree_items(entries: Sequence[_Entry], leaf: str | None) -> list[PickerItem]:
     """Return the messages of all branches, the newest last, each branch further right."""
     labels = {e.get("targetId"): e.get("label") for e in entries if e.get("type") == "label"}
+    current = _listed(entries, leaf)
     children: dict[Any, int] = {}
     depth: dict[Any, int] = {}
     items = []
@@ -258,11 +259,20 @@ def tree_items(entries: Sequence[_Entry], leaf: str | None) -> list[PickerItem]:
         if text:
             label = labels.get(entry.get("id"))
             shown = "  " * min(20, depth[entry.get("id")]) + text
-            is_current = entry.get("id") == leaf
+            is_current = entry.get("id") == current
             items.append(
                 PickerItem(entry.get("id"), shown, str(label or ""), is_current=is_current)
             )
     return items
+
+
+def _listed(entries: Sequence[_Entry], leaf: str | None) -> str | None:
+    """Return the last entry up to the leaf that the tree lists: names and labels are not."""
+    current = leaf
+    for entry in reversed(entries):
+        if entry.get("id") == current and not _tree_text(entry):
+            current = entry.get("parentId")
+    return current
 
 
 def _tree_text(entry: _Entry) -> str:
