@@ -1,7 +1,6 @@
 """The terminal program: keys and frames in, one live area and finished rows out."""
 
 import asyncio
-import importlib
 import select
 import signal
 from collections.abc import Callable, Coroutine
@@ -101,7 +100,6 @@ class TerminalApp:
         self.draw()
         self.link.prepare()
         self._listen()
-        self.do(self._load_rows())
         self.do(self._connect(self.start.session))
         try:
             code = await self._end
@@ -120,10 +118,6 @@ class TerminalApp:
         self.terminal.restore()
         await self.link.close(stays=self._stays)
         return code
-
-    async def _load_rows(self) -> None:
-        """Import the modules of rows, which the first screen does not need."""
-        await asyncio.to_thread(importlib.import_module, "ludolf.tui.rows")
 
     def _listen(self) -> None:
         loop = self._loop
