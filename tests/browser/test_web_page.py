@@ -349,7 +349,7 @@ def test_sessions_are_found_started_in_a_folder_renamed_and_keep_their_drafts(
     chat.js("document.querySelector('.one').click()")
     chat.wait(f"location.hash === '{first}' && {MESSAGE} === 'one\\ndraft'")
     chat.wait("!document.getElementById('level').disabled")
-    assert chat.js("document.getElementById('cost').textContent") == "$0.00"
+    chat.wait("document.getElementById('cost').textContent === '$0.00'")
 
 
 def test_a_restarted_server_says_that_the_run_was_interrupted(page: Page, tmp_path: Path) -> None:

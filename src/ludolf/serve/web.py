@@ -259,15 +259,19 @@ class WebDoor:
     async def _document(
         self, request: "BaseRequest", pieces: AsyncIterator[bytes]
     ) -> "StreamResponse":
-        """Send a document while it is rendered."""
+        """Send a document; the next piece is rendered while one is sent."""
         from aiohttp import web
 
         response = web.StreamResponse(headers={**self._headers(request), "Content-Type": _HTML})
         await response.prepare(request)
         try:
-            async for piece in pieces:
-                await response.write(piece)
-        except ConnectionError:
+            piece = await _next(pieces)
+            while piece:
+                async with asyncio.TaskGroup() as group:
+                    following = group.create_task(_next(pieces))
+                    await response.write(piece)
+                piece = following.result()
+        except* ConnectionError:
             pass  # the page was closed
         return response
 
@@ -500,6 +504,10 @@ def _gate(request: "BaseRequest") -> Gate:
     if not isinstance(gate, Gate):
         raise ConnectionResetError("the client is gone")
     return gate
+
+
+async def _next(pieces: AsyncIterator[bytes]) -> bytes:
+    return await anext(pieces, b"")
 
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> "Response":

@@ -116,20 +116,16 @@ function say(text, images, isLater) {
   });
 }
 
-async function stop() {
-  try {
-    if (shells.size) await askHere("abort_bash");
-    if (!session.running) return;
-    if (queued.steering.length || queued.followUp.length) {
-      const { steering, followUp } = await askHere("clear_queue");
-      addText([...(steering ?? []), ...(followUp ?? [])].join("\n\n"));
-    }
-    await askHere("abort");
-    at("status").textContent = "Stopped";
-  } catch (problem) {
-    complain(problem.message);
+const stop = () => attempt(async () => {
+  if (shells.size) await askHere("abort_bash");
+  if (!session.running) return;
+  if (queued.steering.length || queued.followUp.length) {
+    const { steering, followUp } = await askHere("clear_queue");
+    addText([...(steering ?? []), ...(followUp ?? [])].join("\n\n"));
   }
-}
+  await askHere("abort");
+  at("status").textContent = "Stopped";
+});
 
 message.addEventListener("input", () => {
   kept.set(draftName(), message.value);
@@ -183,17 +179,13 @@ function chip(kind, text, list, place) {
 }
 
 // The protocol clears the whole queue, so the other messages are queued again.
-async function dropQueued(list, place) {
-  try {
-    const found = await askHere("clear_queue");
-    const rest = { steering: found.steering ?? [], followUp: found.followUp ?? [] };
-    rest[list] = rest[list].filter((_, index) => index !== place);
-    for (const text of rest.steering) await askHere("steer", { message: text });
-    for (const text of rest.followUp) await askHere("follow_up", { message: text });
-  } catch (problem) {
-    complain(problem.message);
-  }
-}
+const dropQueued = (list, place) => attempt(async () => {
+  const found = await askHere("clear_queue");
+  const rest = { steering: found.steering ?? [], followUp: found.followUp ?? [] };
+  rest[list] = rest[list].filter((_, index) => index !== place);
+  for (const text of rest.steering) await askHere("steer", { message: text });
+  for (const text of rest.followUp) await askHere("follow_up", { message: text });
+});
 
 // ------------------------------------------------------------ suggestions
 

@@ -145,15 +145,10 @@ KEYS.s = () => {
 
 // ------------------------------------------------------------ the tree and the name
 
-async function onEntry(work) {
+function onEntry(work) {
   const index = currentIndex();
   if (!session.id || !(index >= 0)) return;
-  try {
-    await attach();
-    await work(data.ids[index]);
-  } catch (problem) {
-    complain(problem.message);
-  }
+  attempt(() => attach().then(() => work(data.ids[index])));
 }
 
 at("move").addEventListener("click", () => onEntry(async (entry) => {
@@ -180,7 +175,7 @@ at("naming-form").addEventListener("click", (event) => event.stopPropagation());
 at("naming-form").addEventListener("submit", (event) => {
   event.preventDefault();
   at("naming").close();
-  attach().then(() => askHere("set_session_name", { name: at("name").value })).catch((problem) => complain(problem.message));
+  attempt(() => attach().then(() => askHere("set_session_name", { name: at("name").value })));
 });
 
 // ------------------------------------------------------------ start-up

@@ -280,21 +280,33 @@ function fill(select, options, chosen) {
   select.value = chosen;
 }
 
+// Does something for the user; a failure is shown.
+async function attempt(work) {
+  try {
+    return await work();
+  } catch (problem) {
+    complain(problem.message);
+    return null;
+  }
+}
+
 const modelName = (model) => `${model.provider}/${model.id}`;
+
+function showChoice(name, value, text) {
+  const select = at(name);
+  if (!value) {
+    if (!session.attached) fill(select, [["", name]], "");
+    return;
+  }
+  if (![...select.options].some((option) => option.value === value)) fill(select, [[value, text ?? value]], value);
+  select.value = value;
+}
 
 function showFacts(state) {
   document.body.classList.toggle("has-session", session.id !== null);
   for (const name of ["model", "level"]) at(name).disabled = !session.attached;
-  if (state?.model) {
-    const name = modelName(state.model);
-    if (![...at("model").options].some((option) => option.value === name)) fill(at("model"), [[name, state.model.name ?? name]], name);
-    at("model").value = name;
-  } else if (!session.attached) fill(at("model"), [["", "model"]], "");
-  if (state?.thinkingLevel) {
-    const level = state.thinkingLevel;
-    if (![...at("level").options].some((option) => option.value === level)) fill(at("level"), [[level, `thinking: ${level}`]], level);
-    at("level").value = level;
-  } else if (!session.attached) fill(at("level"), [["", "thinking"]], "");
+  showChoice("model", state?.model && modelName(state.model), state?.model?.name);
+  showChoice("level", state?.thinkingLevel, `thinking: ${state?.thinkingLevel}`);
   if (!session.attached) {
     at("meter").hidden = true;
     at("cost").textContent = at("others").textContent = "";
@@ -344,13 +356,10 @@ const clientName = (client) => attending.get(client) ? `${attending.get(client)}
 
 at("model").addEventListener("change", () => {
   const [provider, ...rest] = at("model").value.split("/");
-  askHere("set_model", { provider, modelId: rest.join("/") }).then(refreshFacts, (problem) => {
-    complain(problem.message);
-    refreshFacts();
-  });
+  attempt(() => askHere("set_model", { provider, modelId: rest.join("/") })).then(refreshFacts);
 });
 at("level").addEventListener("change", () => {
-  askHere("set_thinking_level", { level: at("level").value }).catch((problem) => complain(problem.message)).then(refreshFacts);
+  attempt(() => askHere("set_thinking_level", { level: at("level").value })).then(refreshFacts);
 });
 
 // ------------------------------------------------------------ events
