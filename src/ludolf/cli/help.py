@@ -70,7 +70,7 @@ Output
 
 Terminal (see docs/terminal.md)
   --plain                         write lines only, without colours
-  --theme NAME                    colours: auto, dark, light, or a theme file
+  --theme NAME, --use-theme NAME  colours: auto, dark, light, or a theme file
   --no-color                      no colours (also: NO_COLOR in the environment)
 
 Model
