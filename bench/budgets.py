@@ -118,6 +118,20 @@ LINES = (
     Line("serve.attach.100", "server: attach to 100 MB, last 20 entries", "ms", "none", 10),
     Line("serve.load.10", "server: load a session of 10 MB, CPU", "ms", "none", 60),
     Line("serve.load.100", "server: load a session of 100 MB, CPU", "ms", "none", 300),
+    Line("terminal.start.cpu", "terminal: CPU to the first key on the screen", "ms", budget=0.25),
+    Line("terminal.start", "terminal: time to the first key on the screen", "ms", budget=0.5),
+    Line("terminal.rss", "terminal: RSS with its engine, idle", "MiB", budget=0.6),
+    Line("terminal.key.p50", "terminal: key to screen, p50", "ms", "none", 5),
+    Line("terminal.key.p99", "terminal: key to screen, p99", "ms", "none", 16),
+    Line("terminal.stream.key.p50", "terminal: key to screen in a stream, p50", "ms", "none", 16),
+    Line("terminal.stream.key.p99", "terminal: key to screen in a stream, p99", "ms", "none", 50),
+    Line("terminal.stream.cpu", "terminal: 480 deltas of Markdown, CPU", "s", "none", 0.3),
+    Line("terminal.rows", "terminal: memory after 100,000 rows", "MiB", "none", 5),
+    Line("terminal.idle.cpu", "terminal: CPU of five idle seconds", "ms", "none", 0),
+    Line("terminal.idle.bytes", "terminal: bytes written in five idle seconds", "B", "none", 0),
+    Line("web.bytes", "page of the server: bytes", "kB", "none", 200),
+    Line("web.deltas", "page of the server: 20,000 deltas in Chromium", "s", "none", 3),
+    Line("web.entries", "page of the server: 10,000 entries, of `ludolf view`", "×", "none", 1.2),
 )
 BY_KEY = {line.key: line for line in LINES}
 
@@ -137,5 +151,6 @@ RULES = (
     Rule("growth.tools", "turns with 1,000 deferred MCP tools against 10, CPU", 1.1),
     Rule("growth.arguments", "20k argument deltas: the second half against the first, CPU", 1.2),
     Rule("growth.sessions", "a server: the 500th session opened against the 5th, CPU", 1.2),
+    Rule("growth.terminal", "terminal: the last of 20k deltas against the first, CPU", 1.2),
     Rule("growth.connections", "a server: 10,000 clients come and go, memory", 1.1),
 )

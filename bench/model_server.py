@@ -56,7 +56,9 @@ async def _answer(messages: Sequence[dict[str, Any]], writer: asyncio.StreamWrit
     writer.write(_HEAD)
     words = asked.split(" ", 3)
     if words[1:2] == ["paced"]:
-        await _speak_slowly(writer, int(words[2]), int(words[3]))
+        await _speak_at(writer, speech.pieces_of_text(int(words[2])), int(words[3]))
+    elif words[1:2] == ["markdown"]:
+        await _speak_at(writer, speech.pieces_of_markdown(int(words[2])), int(words[3]))
     else:
         await _speak(writer, answer(asked, results))
     writer.write(b"0\r\n\r\n")
@@ -119,10 +121,6 @@ async def _speak(writer: asyncio.StreamWriter, data: bytes) -> None:
         piece = data[start : start + _PIECE]
         writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         await writer.drain()
-
-
-async def _speak_slowly(writer: asyncio.StreamWriter, count: int, rate: int) -> None:
-    await _speak_at(writer, speech.pieces_of_text(count), rate)
 
 
 async def _speak_at(writer: asyncio.StreamWriter, pieces: list[bytes], rate: int) -> None:

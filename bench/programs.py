@@ -107,7 +107,7 @@ class Home:
         return Agent(words, self.env(), self.work, settles=self.settles(dialect))
 
     def words(self, dialect: str) -> list[str]:
-        """Return the command line; `acp` and `serve` are modes of Ludolf."""
+        """Return the command line; `acp` and `serve` are modes of Ludolf, `terminal` also of pi."""
         return [*self.program.command, *self._arguments(dialect)]
 
     def ready(self, *more: str, dialect: str = "pi-delta") -> Agent:
@@ -153,6 +153,8 @@ class Home:
                 return ["--mode", "acp", *model, *session]
             case "ludolf" if dialect == "serve":
                 return ["serve", *model, *session]
+            case "ludolf" | "pi" if dialect == "terminal":
+                return [*model, *session]
             case "ludolf":
                 return ["--mode", "rpc", *model, *session, "--rpc-dialect", dialect]
             case "pi":

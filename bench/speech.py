@@ -1,13 +1,25 @@
 """Answers of the benchmark model as server-sent events in Anthropic's format."""
 
+import itertools
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 _SYLLABLES = tuple(consonant + vowel for consonant in "bcdfghjklmnprstvz" for vowel in "aeiou")
 _COUNT = 40_000
+# A page of Markdown; each part is a delta with a word in it.
+_MARKDOWN = (
+    *("## {}", " {} ", "{}\n\n"),
+    *("{} ",) * 12,
+    *("`{}` ", "**{}** ", "[{}](https://example.com/)", ". {}\n\n"),
+    *("- {} ", "{}\n", "- {} ", "*{}*\n", "1. {}\n", "\n"),
+    *("| {} | ", "{} |\n| --- | --- |\n", "| {} | ", "{} |\n", "| {} | ", "{} |\n\n"),
+    *("```python\ndef {}", "({}):\n", "    return {}", "  # {}\n", "x = '{}'\n", "```\n\n{}"),
+    *(" {}",) * 8,
+    *("\n> {} ", "{}\n\n"),
+)
 
 
 @cache
@@ -52,15 +64,25 @@ def _thoughts(count: int) -> Iterator[dict[str, str]]:
 
 def pieces_of_text(count: int) -> list[bytes]:
     """Return a text answer as separate deltas."""
-    whole = list(
-        _block(
-            0,
-            {"type": "text", "text": ""},
-            ({"type": "text_delta", "text": word(n)} for n in range(count)),
-        )
-    )
-    first, *middle, last = whole
+    return _pieces(map(word, range(count)), count)
+
+
+def pieces_of_markdown(count: int) -> list[bytes]:
+    """Return an answer in Markdown as separate deltas."""
+    return _pieces(markdown(count), count)
+
+
+def _pieces(texts: Iterable[str], count: int) -> list[bytes]:
+    deltas = ({"type": "text_delta", "text": text} for text in texts)
+    first, *middle, last = _block(0, {"type": "text", "text": ""}, deltas)
     return [_start() + first, *middle, last + _stop("end_turn", count)]
+
+
+def markdown(count: int) -> Iterator[str]:
+    """Return texts of this many deltas: headings, paragraphs, lists, tables and code."""
+    parts = itertools.cycle(_MARKDOWN)
+    for number in range(count):
+        yield next(parts).format(word(number).strip())
 
 
 def called(call_id: str, name: str, pieces: Sequence[str]) -> bytes:

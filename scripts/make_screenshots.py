@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _exported(folder: Path) -> str:
-    from ludolf.page import export_html
+    from ludolf.page.html import export_html
     from ludolf.session.tree import open_session
     from tests.browser.sample import CWD, sample_file
 

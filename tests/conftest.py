@@ -5,6 +5,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -22,10 +23,35 @@ for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
 
 _SECRETS = {name for names in KEY_VARIABLES.values() for name in names} | OTHER_SECRETS
 
+# Tests that share something costly (a browser, the parsed package) or measure the machine.
+_ONE_WORKER = (
+    "tests/browser/",
+    "tests/house/",
+    "tests/process/test_terminal",
+    "tests/unit/test_bench_growth.py",
+)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     text = "exec: execute the program, since its start is a part of the subject"
     config.addinivalue_line("markers", text)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Group tests by `_ONE_WORKER`.
+
+    The marks `xdist_group` of xdist 3.8 have no effect with pytest 9.2 (pytest-xdist#1386).
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class Grouped(LoadScopeScheduling):  # type: ignore[misc]  # has no types
+        def _split_scope(self, nodeid: str) -> str:
+            return next((group for group in _ONE_WORKER if nodeid.startswith(group)), nodeid)
+
+    return Grouped(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import without_surrogates
-from ludolf.page import export_html
+from ludolf.page.html import export_html
 from ludolf.session.tree import Session, open_session
 
 ATTACKS = (

@@ -13,6 +13,26 @@ HOSTILE = (
 )
 
 
+_DRAW = re.compile(rb"(\x1b\[\?2026h.*?\x1b\[\?2026l|\x1b\[\?1049[hl])", re.DOTALL)
+# A scroll region, an absolute address, the whole screen or the scrollback cleared.
+_FORBIDDEN = re.compile(rb"\x1b\[[0-9;]*[Hfrd]|\x1b\[[123]J")
+
+
+def check_draws(written: bytes) -> int:
+    """Check the rules of inline drawing on all bytes of a program; returns the number of draws."""
+    draws, is_alternate = 0, False
+    for part in _DRAW.split(written)[1::2]:
+        if part.startswith(b"\x1b[?1049"):
+            is_alternate = part.endswith(b"h")
+        elif not is_alternate:
+            draws += 1
+            assert b"\x1b[?25l" in part, part
+            assert not _FORBIDDEN.search(part), part
+            # Never from the top left: tmux would move the screen into its history.
+            assert part.count(b"\x1b[J") == part.count(b"\r\n\x1b[J"), part
+    return draws
+
+
 def texts(rows: list[str]) -> list[str]:
     """Return the rows without styles."""
     return [unstyled(row) for row in rows]

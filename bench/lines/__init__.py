@@ -17,7 +17,9 @@ from bench.lines import (
     sessions,
     start,
     streaming,
+    terminal,
     tool_loop,
+    web,
 )
 from bench.stage import Stage
 
@@ -35,6 +37,8 @@ GROUPS: dict[str, Callable[[Stage], None]] = {
     "mcp": mcp.measure,
     "acp": acp.measure,
     "serve": serve.measure,
+    "terminal": terminal.measure,
+    "web": web.measure,
     "odd": odd.measure,
     "growth": growth.measure,
 }

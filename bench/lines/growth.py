@@ -9,6 +9,7 @@ from bench.lines import serve_growth
 from bench.programs import Program
 from bench.session_files import make_session
 from bench.stage import Stage
+from bench.terminal_rows import growth_of_deltas
 
 _TIMES = 4
 
@@ -91,7 +92,7 @@ def _switch(stage: Stage, program: Program) -> float:
 
 def _tools(stage: Stage, program: Program) -> float:
     """Return the cost of a turn with a thousand deferred tools relative to ten."""
-    home, turns = stage.home(program), stage.size(100, 50)
+    home, turns = stage.home(program), stage.size(100, 25)
     costs = {count: [0.0] for count in (10, 1000)}
     for count in costs:
         file = home.folder / f"tools{count}.json"
@@ -103,6 +104,11 @@ def _tools(stage: Stage, program: Program) -> float:
     return min(costs[1000]) / min(costs[10])
 
 
+def _terminal(stage: Stage, program: Program) -> float:
+    """Return the cost of the last thousand deltas of an answer relative to the first."""
+    return growth_of_deltas(stage.size(20_000, 6000), part=1000)
+
+
 Measure = Callable[[Stage, Program], float]
 MEASURES: dict[str, Measure] = {
     "growth.deltas": _deltas,
@@ -111,5 +117,6 @@ MEASURES: dict[str, Measure] = {
     "growth.tools": _tools,
     "growth.arguments": _arguments,
     "growth.sessions": serve_growth.sessions,
+    "growth.terminal": _terminal,
     "growth.connections": serve_growth.connections,
 }

@@ -6,23 +6,18 @@ import pytest
 
 from tests.browser.chrome import Chrome, NoChromium, Page
 
-_MARKS = ("timeout", "xdist_group")
-
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Known to plugins that may be switched off.
-    for name in _MARKS:
-        config.addinivalue_line("markers", f"{name}: of a plugin")
+    # Known to a plugin that may be switched off.
+    config.addinivalue_line("markers", "timeout: of a plugin")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one worker, since a browser is heavy; with time for a machine that is busy."""
+    """Give them time for a machine that is busy."""
     for item in items:
-        if "tests/browser" in item.path.as_posix():
-            item.add_marker(pytest.mark.xdist_group("browser"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(120))
+        is_ours = "tests/browser" in item.path.as_posix()
+        if is_ours and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(120))
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.page import export_html
+from ludolf.page.html import export_html
 from ludolf.session.tree import open_session
 from tests.browser.chrome import Chrome
 from tests.browser.sample import CWD, long_lines

@@ -22,7 +22,7 @@ from tests.browser.web_page import (
     send,
 )
 
-ALT = 1
+ALT, SHIFT = 1, 8
 TOAST = "document.getElementById('toast').textContent"
 MESSAGE = "document.getElementById('message').value"
 CHIPS = "[...document.querySelectorAll('#queue li span')].map((one) => one.textContent)"
@@ -140,9 +140,13 @@ def test_an_approval_is_answered_here_and_gone_there(
     other.js(f"void (location.hash = {chat.js('location.hash')!r})")
     other.wait("!document.getElementById('model').disabled")
     chat.wait("document.getElementById('others').textContent.includes('web-')")
+    other.js("document.getElementById('message').focus()")
+    other.type("a draft")
     send(chat, "make it")
     chat.wait(f"{QUESTIONS} === 1")
     other.wait(f"{QUESTIONS} === 1")
+    assert other.js("document.activeElement.id") == "message"
+    other.js("document.activeElement.blur()")
     assert "echo made" in other.js("document.querySelector('.question pre').textContent")
     other.wait("document.title.startsWith('(1) ')")
     other.key("1")
@@ -178,8 +182,11 @@ def test_the_tree_moves_and_forks_the_session(chat: Page, server: PageServer) ->
     chat.wait(f"{row} !== undefined")
     chat.js(f"{row}.click()")
     before = chat.js("location.hash.split('&')[0]")
+    chat.js("document.getElementById('label').value = 'a good place'")
     chat.js("document.getElementById('move').click()")
     chat.wait(f"!{TALK}.includes('I was steered') && {MESSAGE} === 'hello'")
+    chat.wait("document.getElementById('tree').innerText.includes('a good place')")
+    assert chat.js("document.getElementById('label').value") == ""
     chat.js("document.getElementById('message').select()")
     send(chat, "steered again")
     chat.wait(f"{IDLE} && {TALK}.includes('steered again')")
@@ -191,6 +198,30 @@ def test_the_tree_moves_and_forks_the_session(chat: Page, server: PageServer) ->
     chat.wait(f"!{TALK}.includes('steered again')")
     send(chat, "")
     chat.wait(f"{IDLE} && {TALK}.includes('steered again')")
+
+
+def test_commands_of_the_user_run_in_the_page_and_files_are_suggested(
+    chat: Page, server: PageServer
+) -> None:
+    (server.folder / "work" / "tides.txt").write_text("high\n")
+    chat.js("document.getElementById('message').focus()")
+    chat.type("!cat @tid")
+    chat.wait("document.getElementById('complete').innerText.includes('tides.txt')")
+    chat.key("Tab")
+    assert chat.js(MESSAGE) == "!cat @tides.txt "
+    chat.js("document.getElementById('message').select()")
+    send(chat, "!sed s/h/H/ tides.txt")
+    chat.wait(f"{IDLE} && {TALK}.includes('High')")
+    assert chat.js("document.getElementById('underway').children.length") == 0
+    send(chat, "!!echo out; sleep 60")
+    chat.wait(f"!{IDLE} && {UNDERWAY}.includes('out')")
+    chat.key("Escape")
+    chat.wait(f"{IDLE} && {UNDERWAY} === ''")
+    chat.wait(f"{TALK}.includes('sleep 60')")
+    send(chat, "/limits turns=3 cost=0.5")
+    chat.wait("document.getElementById('limits').textContent === 'limits: turns=3 cost=0.5'")
+    send(chat, "/limits")
+    chat.wait("document.getElementById('limits').textContent === ''")
 
 
 def test_an_image_is_shrunk_shown_removed_and_sent(chat: Page, server: PageServer) -> None:
@@ -279,6 +310,46 @@ def test_text_has_contrast_and_fits_a_phone(chat: Page, scheme: str) -> None:
     chat.click("#tab-tree")
     chat.wait("document.querySelectorAll('.row').length > 1")
     assert chat.js(FAINT) == []
+    # A screen of 1280 pixels at 400 %, without motion.
+    chat.prefer(color_scheme=scheme, motion="reduce")
+    chat.resize(320, 256)
+    chat.key("Escape")
+    chat.settle()
+    assert chat.js("document.documentElement.scrollWidth <= innerWidth")
+    assert chat.js("document.getAnimations().length") == 0
+
+
+def test_sessions_are_found_started_in_a_folder_renamed_and_keep_their_drafts(
+    chat: Page, server: PageServer
+) -> None:
+    first = chat.js("location.hash")
+    listed = "document.getElementById('sessions').innerText"
+    chat.js("document.getElementById('message').focus()")
+    chat.type("one")
+    chat.key("Enter", modifiers=SHIFT)
+    chat.type("draft")
+    chat.js("document.getElementById('rename').click()")
+    chat.wait("document.getElementById('naming').open")
+    chat.js("document.getElementById('name').value = 'Tide chart'")
+    chat.js("document.getElementById('naming-form').requestSubmit()")
+    chat.wait(f"{listed}.includes('Tide chart')")
+    (server.folder / "work" / "below").mkdir()
+    chat.js("document.getElementById('new').click()")
+    chat.js("document.getElementById('folder').value = '/nowhere'")
+    chat.js("document.getElementById('new-form').requestSubmit()")
+    chat.wait(f"{TOAST}.includes('/nowhere')")
+    folder = str(server.folder / "work" / "below")
+    chat.js(f"document.getElementById('folder').value = {folder!r}")
+    chat.js("document.getElementById('new-form').requestSubmit()")
+    chat.wait(f"location.hash !== '{first}' && {listed}.includes('work/below')")
+    assert chat.js(MESSAGE) == ""
+    chat.js("document.getElementById('seek').value = 'tide'")
+    chat.js("document.getElementById('seek').dispatchEvent(new Event('input'))")
+    chat.wait("document.querySelectorAll('.one').length === 1")
+    chat.js("document.querySelector('.one').click()")
+    chat.wait(f"location.hash === '{first}' && {MESSAGE} === 'one\\ndraft'")
+    chat.wait("!document.getElementById('level').disabled")
+    chat.wait("document.getElementById('cost').textContent === '$0.00'")
 
 
 def test_a_long_name_does_not_push_the_head_over_the_side_bar(chat: Page) -> None:

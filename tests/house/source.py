@@ -1,7 +1,9 @@
 """The package as parsed source: what the house tests look at."""
 
 import ast
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -30,14 +32,32 @@ class Module(msgspec.Struct, frozen=True, eq=False):
         return f"{self.place}:{node.lineno}"
 
     def functions(self) -> Iterator[Function]:
-        for node in ast.walk(self.tree):
-            if isinstance(node, Function):
-                yield node
+        return (node for node in self.nodes() if isinstance(node, Function))
 
     def calls(self) -> Iterator[ast.Call]:
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call):
-                yield node
+        return (node for node in self.nodes() if isinstance(node, ast.Call))
+
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node, as `ast.walk` gives them."""
+        return _nodes(self.tree)
+
+
+@cache
+def _nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    with _no_collection():
+        return tuple(ast.walk(tree))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hold the garbage collector: it would look at every node of all trees again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Import(msgspec.Struct, frozen=True, eq=False):
@@ -53,16 +73,30 @@ class Import(msgspec.Struct, frozen=True, eq=False):
         return self.module.at(self.node)
 
 
+def dotted(node: ast.expr) -> str:
+    """Return a name with its attributes, such as `os.path.join`; `?` is any other expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    first = node.id if isinstance(node, ast.Name) else "?"
+    return ".".join((first, *reversed(parts)))
+
+
 @cache
 def modules() -> tuple[Module, ...]:
     """Every module of the package."""
-    return tuple(_read(path) for path in sorted((SOURCE / "ludolf").rglob("*.py")))
+    with _no_collection():
+        found = tuple(_read(path) for path in sorted((SOURCE / "ludolf").rglob("*.py")))
+        gc.freeze()  # they live to the end
+    return found
 
 
 @cache
 def imports() -> tuple[Import, ...]:
     """Every import in the package, wherever it stands."""
-    return tuple(found for module in modules() for found in _imports(module))
+    with _no_collection():
+        return tuple(found for module in modules() for found in _imports(module))
 
 
 def _read(path: Path) -> Module:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house.source import Module, modules
+from tests.house.source import Module, dotted, modules
 
 # They start engines, and pass an environment to each.
 OUTERMOST = frozenset(("acp", "cli", "client", "rpc", "sdk", "serve"))
@@ -73,10 +73,10 @@ def test_a_read_is_noticed(source: str) -> None:
 
 
 def reads(module: Module) -> Iterator[str]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes():
         match node:
             case ast.Attribute():
-                is_read = ast.unparse(node) in READS
+                is_read = dotted(node) in READS
             case ast.ImportFrom():
                 is_read = any(f"{node.module}.{alias.name}" in READS for alias in node.names)
             case ast.Call():
@@ -89,6 +89,6 @@ def reads(module: Module) -> Iterator[str]:
 
 def _is_implicit(call: ast.Call) -> bool:
     if isinstance(call.func, ast.Attribute) and call.func.attr == "expanduser":
-        return ast.unparse(call.func) not in READS
-    needed = NAMED_ARGUMENTS.get(ast.unparse(call.func))
+        return dotted(call.func) not in READS
+    needed = NAMED_ARGUMENTS.get(dotted(call.func))
     return needed is not None and needed not in {word.arg for word in call.keywords}

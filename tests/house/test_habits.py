@@ -4,7 +4,7 @@ import ast
 import sys
 from collections.abc import Iterator
 
-from tests.house.source import imports, modules
+from tests.house.source import dotted, imports, modules
 
 # The doors at which a bug is caught: a tool call, a run, a command, a request.
 DOORS = (
@@ -54,7 +54,7 @@ def test_nothing_is_printed() -> None:
         each.at(call)
         for each in modules()
         for call in each.calls()
-        if ast.unparse(call.func) in ("print", "builtins.print")
+        if dotted(call.func) in ("print", "builtins.print")
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -63,9 +63,7 @@ def test_every_task_has_an_owner() -> None:
     wrong = []
     for module in modules():
         for call in module.calls():
-            by_group = (
-                isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "group"
-            )
+            by_group = isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "group"
             makes_task = _called(call) in ("create_task", "ensure_future")
             if makes_task and not by_group and module.place != TASK_MAKER:
                 wrong.append(module.at(call))
@@ -75,7 +73,7 @@ def test_every_task_has_an_owner() -> None:
 def test_bugs_are_caught_at_the_doors_only() -> None:
     wrong = []
     for module in modules():
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.ExceptHandler) and not _passes_on(node):
                 caught = set(_names(node.type)) or {"BaseException"}
             elif isinstance(node, ast.Call) and _called(node) == "suppress":

@@ -22,7 +22,7 @@ Text = tuple[str, str]
 def _strings() -> Iterator[Text]:
     """The strings and docstrings of the package that are sentences, each with its place."""
     for module in modules():
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
                 yield module.at(node), node.value
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house.source import Module, modules
+from tests.house.source import Module, dotted, modules
 
 # A text that the user or the model wrote as a command, run as it is.
 SHELLS = {
@@ -32,7 +32,7 @@ def test_nobody_asks_for_a_shell_by_the_back_door() -> None:
         module.at(call)
         for module in modules()
         for call in module.calls()
-        if ast.unparse(call.func) in NEVER or _asks_for_shell(call, module)
+        if dotted(call.func) in NEVER or _asks_for_shell(call, module)
     ]
     assert found == []
 
@@ -69,7 +69,7 @@ def _asks_for_shell(call: ast.Call, module: Module) -> bool:
     for keyword in call.keywords:
         if keyword.arg != "shell" or _is_false(keyword.value):
             continue
-        if not ast.unparse(call.func).endswith(("Popen", "run", "call", "check_output")):
+        if not dotted(call.func).endswith(("Popen", "run", "call", "check_output")):
             continue
         plain = call.args and isinstance(call.args[0], ast.Name)
         if module.place not in SHELLS or not plain:
@@ -91,7 +91,7 @@ def _made_scripts(module: Module) -> Iterator[str]:
 
 def _scripts(module: Module) -> Iterator[tuple[str, ast.expr]]:
     """Every pair of neighbours in a list or tuple of words."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes():
         if isinstance(node, ast.List | ast.Tuple):
             for before, after in zip(node.elts, node.elts[1:], strict=False):
                 if isinstance(before, ast.Constant) and isinstance(before.value, str):
@@ -102,7 +102,7 @@ def _shell_uses(module: Module) -> Iterator[ast.AST]:
     """Calls with `shell=`, and words for a shell whose script is not a constant of ours."""
     for call in module.calls():
         shell = any(key.arg == "shell" and not _is_false(key.value) for key in call.keywords)
-        if shell and "Popen" in ast.unparse(call.func):
+        if shell and "Popen" in dotted(call.func):
             yield call
     if module.place.startswith("ext/examples/"):
         return

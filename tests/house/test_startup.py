@@ -211,9 +211,13 @@ def test_a_terminal_shows_its_prompt_before_the_client_is_loaded(tmp_path: Path)
     os.close(terminal)
     loaded = found.read_text().splitlines()
     assert "ludolf.tui.app" in loaded
-    own = ("ludolf.client", "ludolf.engine", "ludolf.serve", "ludolf.rpc", "ludolf.protocol.wire")
-    assert [name for name in loaded if name.startswith((*own, "ludolf.tools"))] == []
-    assert not _among(loaded, ("aiohttp", "PIL", "yaml", "jsonschema_rs", "argparse", "difflib"))
+    own = (
+        *("ludolf.client", "ludolf.engine", "ludolf.page", "ludolf.protocol.wire", "ludolf.rpc"),
+        *("ludolf.serve", "ludolf.session", "ludolf.tools", "ludolf.tui.rows"),
+    )
+    assert [name for name in loaded if name.startswith(own)] == []
+    others = ("aiohttp", "PIL", "yaml", "jsonschema_rs", "argparse", "difflib", "wcwidth")
+    assert not _among(loaded, others)
 
 
 # Writes the modules that are loaded when the first answer is sent.

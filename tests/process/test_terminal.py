@@ -4,16 +4,13 @@ import os
 import signal
 from collections import Counter
 
-import pytest
-
 from tests.process.harness import PROGRAM, Lab
 from tests.process.script import Gate, answer, call, say
-from tests.process.tmux_stage import tmux_terminal
+from tests.process.tmux_stage import TmuxTerminal, tmux_terminal
 
 READY = "Type a task"
 # The footer knows the size of the context when a turn has ended.
 DONE = "% of 200k"
-pytestmark = [pytest.mark.xdist_group("tmux")]
 
 
 def _dividers(screen: str) -> int:
@@ -81,6 +78,111 @@ def test_steering_queueing_taking_back_and_stopping(lab: Lab) -> None:
         screen = terminal.wait_for("> again")
         assert "steer:" not in screen
         gate.open()
+        terminal.press("C-c")
+        terminal.wait_for(READY)
+        terminal.paste("a line of a paste of a megabyte\n" * 32_768)
+        terminal.wait_for("[paste 1: 32768 lines]")
+        terminal.press("C-c")
+        terminal.wait_for(READY)
+
+
+def test_esc_stops_a_tool_and_refuses_an_approval(lab: Lab) -> None:
+    sleep = call("bash", {"command": "echo begun; sleep 60"})
+    lab.server.add(answer(sleep), answer(sleep), answer("As you wish."))
+    with tmux_terminal(lab) as terminal:
+        terminal.start("--approval", "on-command", "go")
+        terminal.wait_for("1. Approve")
+        terminal.press("1")
+        terminal.wait_for("  begun")
+        terminal.press("Escape")
+        terminal.wait(lambda screen: READY in screen and "Stopped" in screen)
+        terminal.type("again")
+        terminal.press("Enter")
+        terminal.wait_for("1. Approve")
+        terminal.press("Escape")
+        terminal.wait_for("As you wish.")
+
+
+def _order(terminal: TmuxTerminal, text: str, seen: str) -> str:
+    terminal.type(text)
+    terminal.press("Enter")
+    return terminal.wait_for(seen)
+
+
+def _close(terminal: TmuxTerminal) -> None:
+    """Close a picker; a key right behind Esc would be one with Alt."""
+    terminal.press("Escape")
+    terminal.wait_for("───")
+
+
+def _empty(terminal: TmuxTerminal) -> None:
+    terminal.press("C-c")
+    terminal.wait_for(READY)
+
+
+def _label_in_the_tree(terminal: TmuxTerminal) -> None:
+    assert "> two" in _order(terminal, "/tree", "Tree  5 of 5")
+    terminal.press("Up", "Up", "Enter")
+    terminal.wait_for("Label it")
+    terminal.press("Down", "Down", "Enter")
+    terminal.wait(lambda screen: "\nLabel\n>" in screen)
+    _order(terminal, "good place", "Label: good place")
+    screen = _order(terminal, "/tree", "Tree  5 of 5")
+    (line,) = [line for line in screen.splitlines() if "good place" in line]
+    assert line.startswith("> ! echo")
+    _close(terminal)
+
+
+def _rename_and_delete(terminal: TmuxTerminal) -> None:
+    _order(terminal, "/resume", "Sessions of this folder  3 of 3")
+    terminal.type("Tide")
+    terminal.wait_for("1 of 3")
+    terminal.press("C-r")
+    terminal.wait_for("New name")
+    terminal.press("C-u")
+    _order(terminal, "Ebb chart", "Ebb chart  ")
+    terminal.type("Ebb")
+    terminal.wait_for("1 of 3")
+    terminal.press("C-d")
+    terminal.wait_for("Delete Ebb chart?")
+    terminal.press("Down", "Enter")
+    terminal.wait_for("Sessions of this folder  2 of 2")
+    _close(terminal)
+
+
+def test_commands_and_pickers_act_on_the_session(lab: Lab) -> None:
+    lab.server.add(answer("First."), answer("Second."))
+    with tmux_terminal(lab, 100, 30) as terminal:
+        terminal.start("one")
+        terminal.wait_for("First.")
+        terminal.wait_for("large • medium · 0 %")
+        _order(terminal, "!!echo private$((1+1))", "private2")
+        terminal.press("BTab")
+        terminal.wait_for("large • high")
+        _order(terminal, "/thinking low", "large • low")
+        _order(terminal, "two", "Second.")
+        assert "private2" not in str(lab.server.requests[-1].body)
+        _order(terminal, "/name Tide chart", READY)
+        _order(terminal, "/session", "Prompts: 2, answers: 2")
+        _label_in_the_tree(terminal)
+        _order(terminal, "/fork", "Fork before  2 of 2")
+        terminal.press("Enter")
+        terminal.wait_for("> two")
+        _empty(terminal)
+        _order(terminal, "/clone", "This is a copy of the session.")
+        _rename_and_delete(terminal)
+        _order(terminal, "/theme light", READY)
+        assert "next thinking level" in _order(terminal, "/hotkeys", "run a shell command")
+        assert "Automatic compaction" in _order(terminal, "/settings", "Settings (Enter changes")
+        _close(terminal)
+        terminal.press("C-l")
+        assert "claude/large" in terminal.wait_for("Model  ")
+        _close(terminal)
+        _order(terminal, "/nosuch", "Unknown command: /nosuch.")
+        _empty(terminal)
+        terminal.press("C-r")
+        terminal.type("tw")
+        terminal.wait_for("two")
 
 
 def test_an_approval_shows_the_diff_and_the_draft_stays(lab: Lab) -> None:
@@ -169,6 +271,16 @@ def test_a_run_survives_the_terminal_and_is_attached_to(lab: Lab) -> None:
         (session,) = [each.stem.rpartition("_")[2] for each in lab.agent.rglob("*.jsonl")
                       if "sessions" in each.parts]  # fmt: skip
         runtime = str(terminal.runtime)
+        (pid,) = set(terminal.pids("ludolf")) - set(terminal.pids("--private"))
+        os.kill(pid, signal.SIGKILL)
+        terminal.wait_for("Killed")
+        terminal.type("stty -a | grep -c ' icanon'; clear")
+        terminal.press("Enter")
+        terminal.wait(lambda screen: screen.strip() == "$")
+        assert b"\r1\r\n" in terminal.written()
+        terminal.type(" ".join((*PROGRAM, "attach", session)))
+        terminal.press("Enter")
+        terminal.wait_for("Half of")
         terminal.end()
         other.start("attach", session, XDG_RUNTIME_DIR=runtime)
         other.wait_for("long task")

@@ -2,15 +2,12 @@
 
 import asyncio
 
-import pytest
-
 from ludolf.client import RemoteClient
 from tests.process.harness import Lab
 from tests.process.script import Gate, answer, call, say
 from tests.process.serving import running_server
 from tests.process.tmux_stage import tmux_terminal
 
-pytestmark = [pytest.mark.xdist_group("tmux")]
 SECONDS = 60.0
 
 

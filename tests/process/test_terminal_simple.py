@@ -1,12 +1,8 @@
 """Terminals that can less: lines only, ASCII, no colours."""
 
-import pytest
-
 from tests.process.harness import Lab
 from tests.process.script import answer, call
 from tests.process.tmux_stage import tmux_terminal
-
-pytestmark = [pytest.mark.xdist_group("tmux")]
 
 
 def test_a_dumb_terminal_gets_lines_and_numbered_questions(lab: Lab) -> None:

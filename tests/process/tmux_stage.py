@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.process.harness import PROGRAM, Lab
+from tests.terminal_text import check_draws
 
 # A busy machine may be slow; nothing is waited for that does not come.
 SECONDS = 60.0
@@ -25,6 +26,7 @@ class TmuxTerminal:
         self.runtime = folder / "run"
         self.runtime.mkdir()
         self._socket = folder / "tmux"
+        self._written = folder / "written"
         self._size = columns, lines
 
     def start(self, *words: str, **env: str) -> None:
@@ -38,15 +40,27 @@ class TmuxTerminal:
                    "-c", str(self.lab.work), command)  # fmt: skip
         self._tmux("set", "-g", "status", "off")
         self._tmux("set", "-g", "history-limit", "20000")
+        self._tmux("pipe-pane", f"exec cat > {self._written}")
         self.wait(lambda screen: "$" in screen)
         self.type(shlex.join((*PROGRAM, *words)))
         self.press("Enter")
+
+    def written(self) -> bytes:
+        """All bytes that programs have written."""
+        return self._written.read_bytes()
 
     def type(self, text: str) -> None:
         self._tmux("send-keys", "-l", text)
 
     def press(self, *keys: str) -> None:
         self._tmux("send-keys", *keys)
+
+    def paste(self, text: str) -> None:
+        """Paste as terminals do, bracketed if the program has asked for it."""
+        subprocess.run(
+            ["tmux", "-S", str(self._socket), "load-buffer", "-"], input=text.encode(), check=True
+        )
+        self._tmux("paste-buffer", "-p")
 
     def resize(self, columns: int, lines: int) -> None:
         self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
@@ -126,6 +140,7 @@ def tmux_terminal(lab: Lab, columns: int = 80, lines: int = 24) -> Iterator[Tmux
         terminal = TmuxTerminal(lab, Path(folder), columns, lines)
         try:
             yield terminal
+            check_draws(terminal.written())
         finally:
             terminal.end()
             terminal.until_gone()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ludolf.base import CommandError
-from ludolf.page import default_name, export_html
+from ludolf.page.html import default_name, export_html
 from ludolf.session.tree import Session, new_session
 from tests.export_page import message, no_warning, session_of
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ludolf.page import Growth, page_policy, read_story, render_news, render_page
-from ludolf.page.page import _parts
+from ludolf.page.page import _parts, page_policy, render_news, render_page
+from ludolf.page.page_model import Growth, read_story
 from ludolf.session.tree import Session
 from tests.export_page import (
     Reader,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ludolf.page import read_story, render_page
-from ludolf.page.page import _parts
+from ludolf.page.page import _parts, render_page
+from ludolf.page.page_model import read_story
 from tests.export_page import (
     ATTACKS,
     Reader,

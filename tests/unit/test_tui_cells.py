@@ -5,8 +5,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wcwidth import iter_graphemes, wcwidth
 
 from ludolf.tui.cells import (
+    _NARROW,
     cluster_after,
     cluster_before,
     clusters,
@@ -163,3 +165,11 @@ def test_nothing_a_terminal_would_obey_is_left(text: str) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
     assert plain(shown) == shown
     shown.encode()
+
+
+def test_characters_that_need_no_table_have_the_width_of_the_table() -> None:
+    narrow = [chr(code) for code in range(0x20, 0x3000) if _NARROW.fullmatch(chr(code))]
+    assert len(narrow) > 1000
+    assert [each for each in narrow if wcwidth(each) != 1] == []
+    pairs = [first + second for first in narrow for second in ("a", first)]
+    assert [each for each in pairs if list(iter_graphemes(each)) != list(each)] == []

@@ -293,3 +293,18 @@ def test_a_tool_without_a_diff_is_approved_by_its_arguments() -> None:
     dialog = _dialog(**approval, args={"to": "all\x1b[2J", "text": "one\ntwo"})
     rows, _ = dialog.rows(Drawing(built_in_theme("none"), CELLS), 12)
     assert rows[1:4] == ["  to: all", "  text: one", "  two"]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_answer_that_was_stored_while_its_engine_died_is_printed_once(*, ended: bool) -> None:
+    conversation, _ = make()
+    feed(conversation, delta("text_start"), delta("text_delta", delta="First answ"))
+    if ended:
+        feed(conversation, delta("text_delta", delta="er."), delta("text_end"))
+    conversation.lost()
+    entry = {"type": "message", "id": "a", "message": assistant("First answer.")}
+    conversation.begin({"state": SESSION, "entries": [entry]})
+    text = printed(conversation)
+    assert "".join(text.split()) == "Firstanswer."
+    conversation.begin({"state": SESSION, "entries": [entry]})
+    assert printed(conversation) == ""

@@ -6,13 +6,14 @@ from typing import Any
 from ludolf.tui.bindings import Bindings
 from ludolf.tui.cells import unstyled
 from ludolf.tui.complete import file_suggestions, path_suggestions, query_at
-from ludolf.tui.drawing import Drawing, WholeEntries
+from ludolf.tui.drawing import Drawing
 from ludolf.tui.keys import KeyPress, Paste
 from ludolf.tui.pager import EntryTree, Pager
 from ludolf.tui.pickers import Picker, PickerItem
 from ludolf.tui.prompt_area import PromptArea
 from ludolf.tui.prompt_history import PromptHistory
 from ludolf.tui.theme import built_in_theme
+from ludolf.tui.whole_entries import WholeEntries
 
 DRAWING = Drawing(built_in_theme("none"), 60)
 

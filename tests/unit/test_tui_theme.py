@@ -65,6 +65,8 @@ def test_a_theme_file_of_pi_is_read_with_its_variables(tmp_path: Path) -> None:
         assert loaded.style("error") == built_in_theme("true").style("error")
         assert loaded.links
     assert theme_names([tmp_path]) == ["auto", "dark", "light", "file"]
+    named = load_theme("file", [tmp_path / "missing", tmp_path / "file.json"], "true")
+    assert named.style("accent") == "\x1b[38;2;1;2;3m"
 
 
 def test_auto_follows_the_background() -> None:

@@ -53,33 +53,27 @@ class ProviderError(LudolfError):
         self.retry_after = retry_after
 
 
-_NEVER = re.compile(
+# Texts of patterns: most programs never see an error, so they are compiled for the first one.
+_NEVER = (
     r"GoUsageLimitError|FreeUsageLimitError|monthly usage limit reached|available balance|"
-    r"insufficient_quota|out of budget|quota exceeded|exceeded your current quota|billing",
-    re.I,
+    r"insufficient_quota|out of budget|quota exceeded|exceeded your current quota|billing"
 )
-_RATE = re.compile(
-    r"rate.?limit|too many requests|\b429\b|ResourceExhausted|retry delay|^throttling error:", re.I
-)
-_TIMEOUT = re.compile(r"time(d)?[ -]?out", re.I)
-_NETWORK = re.compile(
+_RATE = r"rate.?limit|too many requests|\b429\b|ResourceExhausted|retry delay|^throttling error:"
+_TIMEOUT = r"time(d)?[ -]?out"
+_NETWORK = (
     r"network.?error|connection.?(error|refused|lost|reset|closed)|other side closed|fetch failed|"
     r"getaddrinfo|ENOTFOUND|EAI_AGAIN|upstream.?connect|reset before headers|socket hang up|"
     r"socket connection was closed|terminated|websocket.?(closed|error)|ended without|"
-    r"stream ended before|http2 request did not get a response",
-    re.I,
+    r"stream ended before|http2 request did not get a response"
 )
-_OVERLOADED = re.compile(
+_OVERLOADED = (
     r"overloaded|experiencing high demand|\b(500|502|503|504|520|524|529)\b|service.?unavailable|"
     r"server.?error|internal.?error|provider returned error|exceeded request buffer limit|"
-    r"you can retry your request|try your request again|please retry your request",
-    re.I,
+    r"you can retry your request|try your request again|please retry your request"
 )
-_AUTH = re.compile(r"^\D{0,30}\b40[13]\b|authentication|invalid x-api-key|api key", re.I)
-_NOT_OVERFLOW = re.compile(
-    r"^(Throttling error|Service unavailable):|rate limit|too many requests", re.I
-)
-_OVERFLOW = re.compile(
+_AUTH = r"^\D{0,30}\b40[13]\b|authentication|invalid x-api-key|api key"
+_NOT_OVERFLOW = r"^(Throttling error|Service unavailable):|rate limit|too many requests"
+_OVERFLOW = (
     r"prompt (is )?too long|request_too_large|input is too long for requested model|"
     r"exceeds the context window|"
     r"exceeds (the )?(model'?s )?maximum context length( of)?|"
@@ -94,30 +88,33 @@ _OVERFLOW = re.compile(
     r"model_context_window_exceeded|exceeded (max )?context length|"
     r"range of input length should be|context[ _]length[ _]exceeded|too many tokens|"
     r"exceed context limit|input_too_large|context length (is|of) only \d+|"
-    r"longer than the maximum model length|token limit exceeded|^4(00|13) status code \(no body\)",
-    re.I,
+    r"longer than the maximum model length|token limit exceeded|^4(00|13) status code \(no body\)"
 )
+
+
+def _found(pattern: str, text: str) -> bool:
+    return re.search(pattern, text, re.IGNORECASE) is not None
 
 
 def is_overflow(text: str) -> bool:
     """Return whether an error text says that the request exceeds the model's context."""
-    return not _NOT_OVERFLOW.search(text) and _OVERFLOW.search(text) is not None
+    return not _found(_NOT_OVERFLOW, text) and _found(_OVERFLOW, text)
 
 
 def kind_of(text: str) -> ErrorKind:
     """Classify a provider's error text; the order of the checks matters."""
     if is_overflow(text):
         return "overflow"
-    if _NEVER.search(text):
+    if _found(_NEVER, text):
         return "bad_request"
-    ordered: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
+    ordered: tuple[tuple[str, ErrorKind], ...] = (
         (_RATE, "rate_limit"),
         (_TIMEOUT, "timeout"),
         (_OVERLOADED, "overloaded"),
         (_NETWORK, "network"),
         (_AUTH, "auth"),
     )
-    return next((kind for pattern, kind in ordered if pattern.search(text)), "bad_request")
+    return next((kind for pattern, kind in ordered if _found(pattern, text)), "bad_request")
 
 
 def kind_of_status(status: int, text: str) -> ErrorKind:

@@ -3,7 +3,6 @@
 A program that has started its own server has the address `fd:NUMBER`: a connected socket.
 """
 
-import ipaddress
 from typing import Literal
 
 import msgspec
@@ -32,6 +31,8 @@ class Address(msgspec.Struct, frozen=True):
             return False
         if self.host == "localhost":
             return True
+        import ipaddress  # not for the addresses of most programs
+
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:

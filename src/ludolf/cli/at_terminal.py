@@ -47,6 +47,7 @@ def _start_options(arguments: Arguments) -> StartOptions:
         agent_dir=home.agent,
         environ=os.environ,
         theme=arguments.theme or settings.theme,
+        themes=tuple(home.agent / home.expand(each) for each in settings.themes),
         has_colour=has_colour,
         images=terminal.images,
         notify=terminal.notify,

@@ -70,7 +70,7 @@ Output
 
 Terminal (see docs/terminal.md)
   --plain                         write lines only, without colours
-  --theme NAME                    colours: auto, dark, light, or a theme file
+  --theme NAME, --use-theme NAME  colours: auto, dark, light, or a theme file
   --no-color                      no colours (also: NO_COLOR in the environment)
 
 Model
@@ -153,8 +153,7 @@ Other
   --help, -h                      show this text and exit
   --version, -v                   show the version and exit
 
-Accepted for compatibility, no effect: --theme, --use-theme, --no-themes,
---tui-mode, --verbose.
+Accepted for compatibility, no effect: --no-themes, --tui-mode, --verbose.
 
 Environment
   ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, keys of other providers

@@ -404,7 +404,7 @@ class Engine(Component):
         Raises:
             CommandError: there is nothing to export, or the file cannot be written.
         """
-        from ludolf.page import export_html
+        from ludolf.page.html import export_html
 
         work = partial(
             export_html,

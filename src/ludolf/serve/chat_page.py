@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from ludolf.page import (
+from ludolf.page.page import (
     empty_story_data,
     filled_frame,
     source_digest,

@@ -1,7 +1,7 @@
 """Sessions rendered for the page: loaded ones from memory, stored ones from their files."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,9 @@ from msgspec import UNSET, UnsetType
 
 from ludolf.base import CommandError, short_id
 from ludolf.engine.build import warn_on_stderr
-from ludolf.page import Growth, render_news
 from ludolf.page.live.watch import Follower, Mark
+from ludolf.page.page import render_news
+from ludolf.page.page_model import Growth
 from ludolf.serve.slots import unknown_session
 from ludolf.session.entries import Entry, SessionHeader
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # Sessions that are kept for pages; the one that was asked for first is dropped for another.
 _KEPT = 16
+# Bytes that are rendered before they are sent: the browser reads a long page meanwhile.
+_PIECE = 1 << 18
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -66,15 +69,17 @@ class _Story:
         self._growth: Growth | None = None
         self._reading = ""
 
-    def news(self, now: _Content, known: Mark | None) -> bytes | None:
-        """Render what a page lacks; None if it has to begin again. Without a mark: everything."""
+    def news(self, now: _Content, known: Mark | None) -> Iterator[bytes] | None:
+        """Render what a page lacks; None if it has to begin again. Without a mark: everything.
+
+        What changes between two pieces is news after the mark of this page.
+        """
         growth = self._grown(now)
         count = len(growth.story.items)
         if known is not None and (known.reading != self._reading or known.count > count):
             return None
         after = known.count if known is not None else 0
-        text = "".join(render_news(growth, after, str(Mark(self._reading, count))))
-        return text.encode("utf-8", "replace")
+        return _pieces(render_news(growth, after, str(Mark(self._reading, count))))
 
     def _grown(self, now: _Content) -> Growth:
         growth = self._growth
@@ -97,8 +102,10 @@ class SessionStories:
         self._server = server
         self._stories: dict[str, _Story] = {}
 
-    async def news(self, session: str, known: Mark | None) -> bytes | None:
+    async def news(self, session: str, known: Mark | None) -> AsyncIterator[bytes] | None:
         """Return the entries that a page lacks as a document; None if it has to begin again.
+
+        It is rendered piece by piece, as it is read.
 
         Raises:
             CommandError: the session does not exist or cannot be read.
@@ -113,7 +120,8 @@ class SessionStories:
             except CommandError:
                 self._drop(session)
                 raise
-            return await asyncio.to_thread(story.news, now, known)
+            pieces = await asyncio.to_thread(story.news, now, known)
+        return None if pieces is None else _rendered(story, pieces)
 
     def close(self) -> None:
         for session in tuple(self._stories):
@@ -143,6 +151,28 @@ class SessionStories:
         story = self._stories.pop(session, None)
         if story is not None and story.file is not None:
             story.file.close()
+
+
+async def _rendered(story: _Story, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while True:
+        async with story.lock:
+            piece = await asyncio.to_thread(next, pieces, b"")
+        if not piece:
+            return
+        yield piece
+
+
+def _pieces(texts: Iterator[str]) -> Iterator[bytes]:
+    """Join texts to pieces of some size."""
+    waiting, size = [], 0
+    for text in texts:
+        waiting.append(text)
+        size += len(text)
+        if size >= _PIECE:
+            yield "".join(waiting).encode("utf-8", "replace")
+            waiting, size = [], 0
+    if waiting:
+        yield "".join(waiting).encode("utf-8", "replace")
 
 
 def _continues(growth: Growth, entries: Sequence[Entry]) -> bool:

@@ -5,7 +5,7 @@ import contextlib
 import os
 import re
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -241,7 +241,7 @@ class WebDoor:
 
     # ------------------------------------------------------------ sessions for the page
 
-    async def _story(self, request: "BaseRequest") -> "Response":
+    async def _story(self, request: "BaseRequest") -> "StreamResponse":
         """Answer with the entries of a session, or with those after a mark, as a document."""
         found = _STORY.fullmatch(request.path)
         assert found is not None
@@ -254,7 +254,26 @@ class WebDoor:
             return _text(404, str(error))
         if news is None:
             return _text(409, "Load the page of the session again.")
-        return _text(200, news.decode(), {"Content-Type": _HTML})
+        return await self._document(request, news)
+
+    async def _document(
+        self, request: "BaseRequest", pieces: AsyncIterator[bytes]
+    ) -> "StreamResponse":
+        """Send a document; the next piece is rendered while one is sent."""
+        from aiohttp import web
+
+        response = web.StreamResponse(headers={**self._headers(request), "Content-Type": _HTML})
+        await response.prepare(request)
+        try:
+            piece = await _next(pieces)
+            while piece:
+                async with asyncio.TaskGroup() as group:
+                    following = group.create_task(_next(pieces))
+                    await response.write(piece)
+                piece = following.result()
+        except* ConnectionError:
+            pass  # the page was closed
+        return response
 
     # ------------------------------------------------------------ clients
 
@@ -485,6 +504,10 @@ def _gate(request: "BaseRequest") -> Gate:
     if not isinstance(gate, Gate):
         raise ConnectionResetError("the client is gone")
     return gate
+
+
+async def _next(pieces: AsyncIterator[bytes]) -> bytes:
+    return await anext(pieces, b"")
 
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> "Response":

@@ -27,6 +27,11 @@ _SINGLE = re.compile(
     r"[ -~\xa0-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u203b\u2190-\u21ff"
     r"\u2500-\u25ff\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]*"
 )
+# Those of them that take one cell, and signs of our own frames and spinners.
+_NARROW = re.compile(
+    r"[ -~\xa0-\xac\xae-\u02ff\u0370-\u0377\u0391-\u03a1\u03a3-\u0482\u048a-\u052f"
+    r"\u2010-\u2027\u2030-\u203b\u2190-\u21ff\u2500-\u25fc\u25ff\u276f\u2800-\u28ff]*"
+)
 _UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -40,14 +45,14 @@ def _library() -> tuple[Callable[[str], int], Callable[[str], Iterator[str]]]:
 @functools.lru_cache(maxsize=4096)
 def cluster_width(cluster: str) -> int:
     """Return the cells of one character with all that combines with it."""
-    if cluster.isascii():
+    if _NARROW.fullmatch(cluster):
         return len(cluster)
     return max(0, _library()[0](cluster))
 
 
 def clusters(text: str) -> Iterator[str]:
     """Iterate over the characters of a text without styles, with all that combines with each."""
-    if text.isascii():
+    if text.isascii() or _NARROW.fullmatch(text):
         return iter(text)
     return _library()[1](text)
 
@@ -61,7 +66,7 @@ def width(row: str) -> int:
     """Return the number of cells of a row."""
     if "\x1b" in row:
         row = _STYLE.sub("", row)
-    if row.isascii():
+    if row.isascii() or _NARROW.fullmatch(row):
         return len(row)
     if _SINGLE.fullmatch(row):
         return _library()[0](row)

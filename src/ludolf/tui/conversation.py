@@ -115,6 +115,7 @@ class Conversation:
         self._printed: dict[tuple[str, ...], None] = {}
         self._own: list[str] = []
         self._answer: OpenAnswer | None = None
+        # The text of the last block, until its message is stored.
         self._fed: list[str] = []
         self._thought: list[str] = []
         self._thinks_since: float | None = None
@@ -194,7 +195,8 @@ class Conversation:
 
     def begin(self, data: _Frame) -> None:
         """Show a session by its snapshot: entries that are not printed yet, then what runs."""
-        held = (self._answer, "".join(self._fed)) if self._answer is not None else None
+        fed, self._fed = "".join(self._fed), []
+        held = (self._answer or self.writer.answer(), fed) if self._answer or fed else None
         self._forget_work()
         state = _record(data.get("state"))
         if state:
@@ -366,6 +368,7 @@ class Conversation:
     def _assistant_end(self, message: _Frame) -> None:
         self._end_thinking()
         self._end_text()
+        self._fed = []
         self._writes_call = ""
         if not self._note(message):
             entry = {"type": "message", "message": message}

@@ -1,16 +1,21 @@
-"""Rows of a conversation in the theme and width of the terminal."""
+"""Rows of a conversation in the theme and width of the terminal.
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+The first screen shows none of them: their modules are imported when they are needed.
+"""
 
-from ludolf.tui.cards import ToolRun, card_head, output_lines, running_tool, tool_card
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
 from ludolf.tui.cells import plain, wrap
 from ludolf.tui.conversation import ASCII_SPINNER, SPINNER, SPINS_PER_SECOND, RunningCall
 from ludolf.tui.images import ImageProtocol, image_protocol
-from ludolf.tui.markdown import AnswerStream
-from ludolf.tui.notices import NoticeLine, event_notice
-from ludolf.tui.rows import EntryRows
 from ludolf.tui.theme import Theme
+
+if TYPE_CHECKING:
+    from ludolf.tui.cards import ToolRun
+    from ludolf.tui.markdown import AnswerStream
+    from ludolf.tui.rows import EntryRows
 
 _Frame = dict[str, Any]
 _ASCII = str.maketrans(
@@ -51,12 +56,20 @@ class Drawing:
         self.cwd = cwd
         self.is_ascii = is_ascii
         self._protocol = protocol
-        self._entries = EntryRows(theme, cells, cwd=cwd, protocol=protocol)
+
+    @cached_property
+    def _entries(self) -> "EntryRows":
+        from ludolf.tui.rows import EntryRows
+
+        return EntryRows(self.theme, self.cells, cwd=self.cwd, protocol=self._protocol)
 
     def use(self, theme: Theme, cells: int) -> None:
         """Draw in another theme or width from now on."""
-        self.theme = self._entries.theme = theme
-        self.cells = self._entries.cells = cells
+        self.theme = theme
+        self.cells = cells
+        if "_entries" in self.__dict__:
+            self._entries.theme = theme
+            self._entries.cells = cells
 
     def styled(self, role: str, text: str) -> str:
         return self.theme.paint(role, text)
@@ -69,25 +82,31 @@ class Drawing:
 
     def answer(self) -> "ShownAnswer":
         """Return a stream for the next answer."""
+        from ludolf.tui.markdown import AnswerStream
+
         return ShownAnswer(self, AnswerStream(self.cells, self.theme), self._entries.separation())
 
     def entry(self, entry: _Frame, *, streamed: bool = False) -> list[str]:
         """Render a stored entry."""
-        return self.shown(self._entries.rows(_whole(entry), streamed=streamed))
+        return self.shown(self._entries.rows(whole_entry(entry), streamed=streamed))
 
     def prompt(self, message: _Frame, by: str | None) -> list[str]:
         """Render a prompt, with the name of the client that sent it, if it is another one."""
-        entry = _whole({"type": "message", "message": message})
+        entry = whole_entry({"type": "message", "message": message})
         return self.shown(self._entries.rows(entry, sender=by or ""))
 
     def notice(self, text: str, role: str = "muted") -> list[str]:
         """Render a notice, which may need several rows."""
+        from ludolf.tui.notices import NoticeLine
+
         first, *rest = [row for line in text.split("\n") for row in wrap(line, self.cells - 2)]
         rows = self._entries.notice(NoticeLine(first, role))
         return self.shown([*rows, *(self.styled(role, f"  {row}") for row in rest)])
 
     def event(self, frame: _Frame) -> list[str]:
         """Render an event that is a line of its own; others have no rows."""
+        from ludolf.tui.notices import event_notice
+
         found = event_notice(frame)
         return [] if found is None else self.notice(plain(found.text), found.role)
 
@@ -110,13 +129,15 @@ class Drawing:
         }
         if "details" in result:
             message["details"] = result["details"]
-        entry = _whole({"type": "message", "message": message})
+        entry = whole_entry({"type": "message", "message": message})
         return self.shown(self._entries.rows(entry, seconds=seconds))
 
     # ------------------------------------------------------------ live rows
 
     def running(self, call: RunningCall, seconds: float) -> list[str]:
         """Render a call that is running."""
+        from ludolf.tui.cards import ToolRun, running_tool
+
         run = ToolRun(name=call.name, args=call.args, seconds=seconds, cwd=self.cwd)
         run.take(call.partial)
         signs = ASCII_SPINNER if self.is_ascii else SPINNER
@@ -125,6 +146,8 @@ class Drawing:
 
     def preview(self, name: str, args: Any) -> list[str]:
         """Return what a call of a tool would do: its command, or a diff."""
+        from ludolf.tui.cards import ToolRun, tool_card
+
         run = ToolRun(name=name, args=args, cwd=self.cwd)
         if name == "bash":
             lines = plain(run.argument("command")).split("\n")[:_PREVIEW_LINES]
@@ -135,7 +158,7 @@ class Drawing:
         _, *body = tool_card(run, self.cells, self.theme)
         return self.shown(body or self._argument_rows(run))
 
-    def _argument_rows(self, run: ToolRun) -> list[str]:
+    def _argument_rows(self, run: "ToolRun") -> list[str]:
         lines = [f"{name}: {value}" for name, value in run.arguments.items()]
         text = plain("\n".join(lines)).split("\n")[:_PREVIEW_LINES]
         return [f"  {row}" for line in text if line for row in wrap(line, self.cells - 2)]
@@ -144,7 +167,7 @@ class Drawing:
 class ShownAnswer:
     """A stream whose rows the terminal can show; the first ones follow a blank row."""
 
-    def __init__(self, drawing: Drawing, stream: AnswerStream, before: list[str]) -> None:
+    def __init__(self, drawing: Drawing, stream: "AnswerStream", before: list[str]) -> None:
         self._drawing = drawing
         self._stream = stream
         self._before = before
@@ -174,73 +197,7 @@ class ShownAnswer:
         return self._drawing.shown([*before, *rows])
 
 
-class WholeEntries:
-    """Renders entries in full, for the pager.
-
-    Args:
-        drawing: Theme and signs.
-        entries: All entries, which hold the calls of results.
-    """
-
-    def __init__(self, drawing: Drawing, entries: Iterable[_Frame]) -> None:
-        self._drawing = drawing
-        self._calls = {str(call.get("id")): call for call in _calls(entries)}
-
-    def rows(self, entry: _Frame, cells: int) -> list[str]:
-        """Return the rows of an entry, the first one blank."""
-        message = entry.get("message")
-        role = message.get("role") if isinstance(message, dict) else ""
-        if isinstance(message, dict) and role == "toolResult":
-            rows = self._result(message, cells)
-        elif isinstance(message, dict) and role == "bashExecution":
-            run = ToolRun(name="bash", args={"command": message.get("command")})
-            run.text = str(message.get("output") or "")
-            rows = self._output(run, cells, "!")
-        else:
-            drawing = self._drawing
-            own = EntryRows(drawing.theme, cells, cwd=drawing.cwd, show_thinking=True)
-            rows = own.rows(_whole(entry))
-        return self._drawing.shown(["", *rows]) if rows else []
-
-    def _result(self, message: Mapping[str, Any], cells: int) -> list[str]:
-        call = self._calls.get(str(message.get("toolCallId")), {})
-        is_error = bool(message.get("isError"))
-        run = ToolRun(
-            name=str(message.get("toolName")),
-            args=call.get("arguments"),
-            is_error=is_error,
-            cwd=self._drawing.cwd,
-        )
-        run.take(message)
-        if run.name in ("edit", "write") and not is_error:
-            return tool_card(run, cells, self._drawing.theme)
-        return self._output(run, cells, "✗" if is_error else "●")
-
-    def _output(self, run: ToolRun, cells: int, sign: str) -> list[str]:
-        theme = self._drawing.theme
-        rows = [
-            card_head(
-                theme.paint("error" if run.is_error else "accent", sign), run, [], cells, theme
-            )
-        ]
-        command = plain(run.argument("command"))
-        if "\n" in command:
-            rows += [f"  $ {row}" for line in command.split("\n") for row in wrap(line, cells - 4)]
-        for line in output_lines(run.text):
-            rows += [f"  {theme.paint('toolOutput', row)}" for row in wrap(plain(line), cells - 2)]
-        return rows
-
-
-def _calls(entries: Iterable[_Frame]) -> Iterable[_Frame]:
-    for entry in entries:
-        message = entry.get("message")
-        content = message.get("content") if isinstance(message, dict) else None
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and block.get("type") == "toolCall":
-                yield block
-
-
-def _whole(entry: _Frame) -> _Frame:
+def whole_entry(entry: _Frame) -> _Frame:
     """Return an entry with the fields that every stored one has."""
     return {"id": "live", "parentId": None, "timestamp": "1970-01-01T00:00:00.000Z", **entry}
 

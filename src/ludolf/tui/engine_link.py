@@ -24,6 +24,12 @@ class OpenRefused(LudolfError):
     """The engine runs, and does not open the session: the text says why."""
 
 
+def _load() -> Any:
+    """Import what the first screen does not need: the client, and the rows of entries."""
+    importlib.import_module("ludolf.tui.rows")
+    return importlib.import_module("ludolf.client")
+
+
 class EngineLink:
     """Opens the session, and opens it again after the server was lost."""
 
@@ -55,7 +61,7 @@ class EngineLink:
         """
         self.prepare()
         # In a thread, since it takes a while, and keys are drawn meanwhile.
-        module = await asyncio.to_thread(importlib.import_module, "ludolf.client")
+        module = await asyncio.to_thread(_load)
         self._client = module.RemoteClient(self._address(), **self._options())
         try:
             await self._client.connect()

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from ludolf.ai.messages import Image
-from ludolf.page.text import data_image
 from ludolf.tui.cells import plain
 from ludolf.tui.theme import Theme
 
@@ -34,6 +33,8 @@ def image_rows(
     image: Image, cells: int, theme: Theme, protocol: ImageProtocol | None = None
 ) -> list[str]:
     """Return the rows of an image: the picture if the terminal can show it, else its label."""
+    from ludolf.page.text import data_image  # not for the first screen
+
     data = "".join(image.data.split())
     size = image_size(data)
     usable = size is not None and data_image(image.mime_type, data) and len(data) <= _LARGEST

@@ -62,8 +62,8 @@ class LiveView:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folders with theme files."""
-        return (self._start.agent_dir / "themes",)
+        """The folders with theme files, and further files."""
+        return (self._start.agent_dir / "themes", *self._start.themes)
 
     def _depth(self) -> ColourDepth:
         return colour_depth(self._start.environ) if self._start.has_colour else "none"

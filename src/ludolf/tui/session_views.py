@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ludolf.tui.conversation import message_text
-from ludolf.tui.drawing import WholeEntries
 from ludolf.tui.pager import EntryTree, Pager, clipboard_sequence, entry_text
 from ludolf.tui.pickers import Picker, PickerChoice, PickerItem
 
@@ -228,6 +227,8 @@ class SessionViews:
 
     async def pager(self, *, at_tool: bool) -> None:
         """Show all entries of the session until the user closes the pager."""
+        from ludolf.tui.whole_entries import WholeEntries  # not for the first screen
+
         app = self._app
         data = await app.session.ask("get_entries", None) or {}
         entries = [each for each in data.get("entries", ()) if isinstance(each, dict)]
@@ -245,6 +246,7 @@ class SessionViews:
 def tree_items(entries: Sequence[_Entry], leaf: str | None) -> list[PickerItem]:
     """Return the messages of all branches, the newest last, each branch further right."""
     labels = {e.get("targetId"): e.get("label") for e in entries if e.get("type") == "label"}
+    current = _listed(entries, leaf)
     children: dict[Any, int] = {}
     depth: dict[Any, int] = {}
     items = []
@@ -257,11 +259,20 @@ def tree_items(entries: Sequence[_Entry], leaf: str | None) -> list[PickerItem]:
         if text:
             label = labels.get(entry.get("id"))
             shown = "  " * min(20, depth[entry.get("id")]) + text
-            is_current = entry.get("id") == leaf
+            is_current = entry.get("id") == current
             items.append(
                 PickerItem(entry.get("id"), shown, str(label or ""), is_current=is_current)
             )
     return items
+
+
+def _listed(entries: Sequence[_Entry], leaf: str | None) -> str | None:
+    """Return the last entry up to the leaf that the tree lists: names and labels are not."""
+    current = leaf
+    for entry in reversed(entries):
+        if entry.get("id") == current and not _tree_text(entry):
+            current = entry.get("parentId")
+    return current
 
 
 def _tree_text(entry: _Entry) -> str:

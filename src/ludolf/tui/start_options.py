@@ -24,6 +24,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
         attaches: The session is loaded on that server, and is attached to.
         view: Only look at the session.
         messages: Prompts that are sent first.
+        themes: Files of themes and folders of them that the settings name.
         images: `auto`, `kitty`, `iterm2` or `off`.
         notify: `off`, `bell` or `osc9`.
         aborts: A hang-up stops the run.
@@ -39,6 +40,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
     view: bool = False
     messages: tuple[FirstPrompt, ...] = ()
     theme: str = "auto"
+    themes: tuple[Path, ...] = ()
     has_colour: bool = True
     images: str = "auto"
     notify: str = "off"

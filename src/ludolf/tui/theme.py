@@ -129,7 +129,7 @@ def load_theme(
 
     Args:
         name: `auto`, `dark`, `light`, a name or path, or `NAME/NAME` for light and dark terminals.
-        folders: Folders with theme files, the first has precedence.
+        folders: Folders with theme files, and such files; the first has precedence.
         depth: The colours of the terminal.
         light: Whether the background of the terminal is light.
         links: Whether the terminal shows OSC 8 links.
@@ -177,6 +177,9 @@ def _find(name: str, folders: Sequence[Path]) -> Path:
 
 def _files(folders: Sequence[Path]) -> Iterator[Path]:
     for folder in folders:
+        if folder.suffix == ".json":
+            yield folder
+            continue
         try:
             names = sorted(os.listdir(folder))
         except OSError:

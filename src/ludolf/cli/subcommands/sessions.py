@@ -321,7 +321,7 @@ def export_file(
         CommandError: the session does not exist, or the file cannot be written.
     """
     from ludolf.cli.progress import working
-    from ludolf.page import export_html
+    from ludolf.page.html import export_html
     from ludolf.session.branching import export_jsonl
 
     path, target = Path(source).expanduser(), Path(file).expanduser() if file else None

@@ -28,7 +28,6 @@ WITHOUT_EFFECT = (
     "npmCommand",
     "packages",
     "retry.provider.maxRetries",
-    "themes",
     "transport",
     "websocketConnectTimeoutMs",
 )

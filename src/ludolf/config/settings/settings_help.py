@@ -66,7 +66,7 @@ HELP: dict[str, str] = {
     "handlerTimeoutMs": "Timeout of extension handlers, for all or by event; 0: no limit.",
     "skills": "Further files and folders of skills.",
     "prompts": "Further files and folders of prompt templates.",
-    "themes": "Files of themes for the terminal of pi.",
+    "themes": "Theme files and folders of them, besides `themes` in the agent folder.",
     "theme": "Colours of the terminal: `auto`, `dark`, `light`, or the name of a theme file.",
     "terminal.images": "Protocol for images at the terminal. `auto`: by the terminal.",
     "terminal.notify": "Signal at the end of a run and for dialogs: none, the bell, or OSC 9.",

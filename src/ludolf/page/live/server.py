@@ -6,8 +6,8 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, Protocol
 
 from ludolf.base import CommandError, dumps
-from ludolf.page import page_policy
 from ludolf.page.live.watch import Watch, read_mark
+from ludolf.page.page import page_policy
 
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner, Request, StreamResponse

@@ -11,7 +11,8 @@ import msgspec
 
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, Warn, short_id
-from ludolf.page import Growth, render_news, render_page
+from ludolf.page.page import render_news, render_page
+from ludolf.page.page_model import Growth
 from ludolf.page.summary import title
 from ludolf.session.entries import Entry, SessionHeader, read_entry
 from ludolf.session.migrate import migrate

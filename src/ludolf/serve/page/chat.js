@@ -206,19 +206,15 @@ function attach() {
   return session.attaching;
 }
 
-async function start(cwd) {
-  try {
-    const found = await ask("open", cwd ? { cwd } : {});
-    choose(found.session);
-    joined(found);
-    refreshSessions(true);
-    at("message").focus();
-    return true;
-  } catch (problem) {
-    complain(problem.message);
-    return false;
-  }
-}
+// Resolves to true if there is a new session.
+const start = (cwd) => attempt(async () => {
+  const found = await ask("open", cwd ? { cwd } : {});
+  choose(found.session);
+  joined(found);
+  refreshSessions(true);
+  at("message").focus();
+  return true;
+});
 
 function joined(found) {
   session.attached = true;
@@ -252,7 +248,7 @@ function takeSnapshot(found) {
   if (found.interrupted) {
     showBanner("The last run was interrupted.", "Continue", () => {
       showBanner("");
-      askHere("prompt", { message: "Continue." }).catch((problem) => complain(problem.message));
+      attempt(() => askHere("prompt", { message: "Continue." }));
     });
   }
   catchUp();

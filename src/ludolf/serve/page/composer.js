@@ -6,10 +6,12 @@ const MOST_SHOWN = 8;
 const message = at("message");
 const OWN_COMMANDS = [
   { name: "compact", description: "Replace old history by a summary", act: (rest) => askHere("compact", rest ? { customInstructions: rest } : {}) },
+  { name: "limits", description: "Limit each prompt: turns=20 tokens=100000 cost=0.5", act: setLimits },
   { name: "name", description: "Name the session", act: (rest) => askHere("set_session_name", { name: rest }) },
   { name: "new", description: "New session in the same folder", act: () => start(session.cwd) },
 ];
 let commands = OWN_COMMANDS;
+const shells = new Set();
 let pictures = [];
 let queued = { steering: [], followUp: [] };
 let menu = { items: [], chosen: -1, from: 0, turn: 0 };
@@ -75,7 +77,34 @@ async function submit(isLater = false) {
   }
 }
 
+function setLimits(rest) {
+  const given = Object.fromEntries([...rest.matchAll(/(turns|tokens|cost)=([0-9.]+)/g)].map(([, name, value]) => [`max${name[0].toUpperCase()}${name.slice(1)}`, Number(value)]));
+  return askHere("set_limits", given).then(() => {
+    at("limits").textContent = rest.trim() && `limits: ${rest.trim()}`;
+  });
+}
+
+// A command of the user; `!!` keeps it from the model.
+async function runShell(text) {
+  const command = text.replace(/^!+/, "").trim();
+  const toolCallId = `${runName}-${sent + 1}`; // of the next frame
+  beginTool({ toolCallId, toolName: "bash", args: { command } });
+  tools.get(toolCallId).element.dataset.shell = "1";
+  shells.add(toolCallId);
+  at("stop").hidden = false;
+  try {
+    await askHere("bash", { command, excludeFromContext: text.startsWith("!!") });
+  } finally {
+    shells.delete(toolCallId);
+    tools.get(toolCallId)?.element.remove();
+    tools.delete(toolCallId);
+    setRunning(session.running);
+    catchUp();
+  }
+}
+
 function say(text, images, isLater) {
+  if (/^\s*!+\s*[^\s!]/.test(text) && !images.length) return runShell(text.trim());
   const [, name, rest] = /^\/(\S+)\s*([\s\S]*)$/.exec(text.trim()) ?? [];
   const own = name && !images.length && OWN_COMMANDS.find((command) => command.name === name);
   if (own) return own.act(rest);
@@ -87,19 +116,16 @@ function say(text, images, isLater) {
   });
 }
 
-async function stop() {
+const stop = () => attempt(async () => {
+  if (shells.size) await askHere("abort_bash");
   if (!session.running) return;
-  try {
-    if (queued.steering.length || queued.followUp.length) {
-      const { steering, followUp } = await askHere("clear_queue");
-      addText([...(steering ?? []), ...(followUp ?? [])].join("\n\n"));
-    }
-    await askHere("abort");
-    at("status").textContent = "Stopped";
-  } catch (problem) {
-    complain(problem.message);
+  if (queued.steering.length || queued.followUp.length) {
+    const { steering, followUp } = await askHere("clear_queue");
+    addText([...(steering ?? []), ...(followUp ?? [])].join("\n\n"));
   }
-}
+  await askHere("abort");
+  at("status").textContent = "Stopped";
+});
 
 message.addEventListener("input", () => {
   kept.set(draftName(), message.value);
@@ -121,7 +147,7 @@ message.addEventListener("keydown", (event) => {
     submit(event.altKey);
   } else if (event.key === "Escape") {
     event.preventDefault();
-    if (session.running) stop();
+    if (session.running || shells.size) stop();
     else message.blur();
   }
 });
@@ -153,17 +179,13 @@ function chip(kind, text, list, place) {
 }
 
 // The protocol clears the whole queue, so the other messages are queued again.
-async function dropQueued(list, place) {
-  try {
-    const found = await askHere("clear_queue");
-    const rest = { steering: found.steering ?? [], followUp: found.followUp ?? [] };
-    rest[list] = rest[list].filter((_, index) => index !== place);
-    for (const text of rest.steering) await askHere("steer", { message: text });
-    for (const text of rest.followUp) await askHere("follow_up", { message: text });
-  } catch (problem) {
-    complain(problem.message);
-  }
-}
+const dropQueued = (list, place) => attempt(async () => {
+  const found = await askHere("clear_queue");
+  const rest = { steering: found.steering ?? [], followUp: found.followUp ?? [] };
+  rest[list] = rest[list].filter((_, index) => index !== place);
+  for (const text of rest.steering) await askHere("steer", { message: text });
+  for (const text of rest.followUp) await askHere("follow_up", { message: text });
+});
 
 // ------------------------------------------------------------ suggestions
 

@@ -145,19 +145,16 @@ KEYS.s = () => {
 
 // ------------------------------------------------------------ the tree and the name
 
-async function onEntry(work) {
+function onEntry(work) {
   const index = currentIndex();
   if (!session.id || !(index >= 0)) return;
-  try {
-    await attach();
-    await work(data.ids[index]);
-  } catch (problem) {
-    complain(problem.message);
-  }
+  attempt(() => attach().then(() => work(data.ids[index])));
 }
 
 at("move").addEventListener("click", () => onEntry(async (entry) => {
-  const found = await askHere("navigate_tree", { targetId: entry, summarize: at("summarise").checked });
+  const label = at("label").value.trim();
+  at("label").value = "";
+  const found = await askHere("navigate_tree", { targetId: entry, summarize: at("summarise").checked, ...(label ? { label } : {}) });
   if (found.text) setMessage(found.text);
   await catchUp();
   toEnd();
@@ -178,7 +175,7 @@ at("naming-form").addEventListener("click", (event) => event.stopPropagation());
 at("naming-form").addEventListener("submit", (event) => {
   event.preventDefault();
   at("naming").close();
-  attach().then(() => askHere("set_session_name", { name: at("name").value })).catch((problem) => complain(problem.message));
+  attempt(() => attach().then(() => askHere("set_session_name", { name: at("name").value })));
 });
 
 // ------------------------------------------------------------ start-up

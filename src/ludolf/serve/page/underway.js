@@ -1,6 +1,7 @@
 // What has begun and not ended: the answer as it comes, running tools, and the state of the session.
 
 const TAIL_LINES = 5;
+const MOST_OUTPUT = 16384;
 const area = at("underway");
 const tools = new Map();
 const flows = new Map();
@@ -158,6 +159,11 @@ class RunningTool {
     area.append(this.element);
   }
 
+  append(text) {
+    this.output = ((this.output ?? "") + text).slice(-MOST_OUTPUT);
+    this.show({ content: [{ text: this.output }] });
+  }
+
   show(result) {
     const text = textOfParts(result?.content);
     this.lines = text.trimEnd().split("\n").slice(-TAIL_LINES).join("\n");
@@ -219,8 +225,7 @@ function endMessage({ message }) {
 
 function clearUnderway() {
   area.replaceChildren();
-  tools.clear();
-  flows.clear();
+  for (const all of [tools, flows, shells]) all.clear();
   answer = null;
   document.body.classList.remove("has-tools");
   setRunning(false);
@@ -228,14 +233,14 @@ function clearUnderway() {
 
 function setRunning(running) {
   session.running = running;
-  at("stop").hidden = !running;
+  at("stop").hidden = !running && !shells.size;
   at("send").textContent = running ? "Steer" : "Send";
   at("send").title = running ? "Steer (Enter); Alt+Enter sends it later" : "Send (Enter)";
   if (!running) {
-    for (const part of area.children) part.dataset.over = "1";
+    for (const part of area.children) if (!part.dataset.shell) part.dataset.over = "1";
     answer = null;
-    tools.clear();
-    document.body.classList.remove("has-tools");
+    for (const id of [...tools.keys()]) if (!shells.has(id)) tools.delete(id);
+    document.body.classList.toggle("has-tools", tools.size > 0);
   }
   note(running ? "Waiting for the model" : "");
 }
@@ -275,21 +280,33 @@ function fill(select, options, chosen) {
   select.value = chosen;
 }
 
+// Does something for the user; a failure is shown.
+async function attempt(work) {
+  try {
+    return await work();
+  } catch (problem) {
+    complain(problem.message);
+    return null;
+  }
+}
+
 const modelName = (model) => `${model.provider}/${model.id}`;
+
+function showChoice(name, value, text) {
+  const select = at(name);
+  if (!value) {
+    if (!session.attached) fill(select, [["", name]], "");
+    return;
+  }
+  if (![...select.options].some((option) => option.value === value)) fill(select, [[value, text ?? value]], value);
+  select.value = value;
+}
 
 function showFacts(state) {
   document.body.classList.toggle("has-session", session.id !== null);
   for (const name of ["model", "level"]) at(name).disabled = !session.attached;
-  if (state?.model) {
-    const name = modelName(state.model);
-    if (![...at("model").options].some((option) => option.value === name)) fill(at("model"), [[name, state.model.name ?? name]], name);
-    at("model").value = name;
-  } else if (!session.attached) fill(at("model"), [["", "model"]], "");
-  if (state?.thinkingLevel) {
-    const level = state.thinkingLevel;
-    if (![...at("level").options].some((option) => option.value === level)) fill(at("level"), [[level, `thinking: ${level}`]], level);
-    at("level").value = level;
-  } else if (!session.attached) fill(at("level"), [["", "thinking"]], "");
+  showChoice("model", state?.model && modelName(state.model), state?.model?.name);
+  showChoice("level", state?.thinkingLevel, `thinking: ${state?.thinkingLevel}`);
   if (!session.attached) {
     at("meter").hidden = true;
     at("cost").textContent = at("others").textContent = "";
@@ -339,13 +356,10 @@ const clientName = (client) => attending.get(client) ? `${attending.get(client)}
 
 at("model").addEventListener("change", () => {
   const [provider, ...rest] = at("model").value.split("/");
-  askHere("set_model", { provider, modelId: rest.join("/") }).then(refreshFacts, (problem) => {
-    complain(problem.message);
-    refreshFacts();
-  });
+  attempt(() => askHere("set_model", { provider, modelId: rest.join("/") })).then(refreshFacts);
 });
 at("level").addEventListener("change", () => {
-  askHere("set_thinking_level", { level: at("level").value }).catch((problem) => complain(problem.message)).then(refreshFacts);
+  attempt(() => askHere("set_thinking_level", { level: at("level").value })).then(refreshFacts);
 });
 
 // ------------------------------------------------------------ events
@@ -368,6 +382,7 @@ const EVENTS = {
   tool_execution_start: beginTool,
   tool_execution_update: updateTool,
   tool_execution_end: endTool,
+  bash_execution_update: ({ id, delta }) => tools.get(id)?.append(delta),
   queue_update: ({ steering, followUp }) => showQueue(steering, followUp),
   entry_appended: ({ entry }) => {
     catchUp();
