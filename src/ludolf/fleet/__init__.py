@@ -1,0 +1,1 @@
+"""Many agents: one prompt over many items, with a gate for their requests."""
