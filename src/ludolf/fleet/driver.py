@@ -12,6 +12,7 @@ import msgspec
 from ludolf.agent.scope import Tasks
 from ludolf.base import ConfigError, dumps
 from ludolf.fleet.folder import BatchFolder, BatchHistory, DiskFull, cost_of_sessions
+from ludolf.fleet.gate import RateGate
 from ludolf.fleet.orders import ItemOrder, ItemProgress
 from ludolf.fleet.pipes import (
     EndTurns,
@@ -91,6 +92,7 @@ class Driver:
         self._view = view
         self._on_result = on_result
         self._pauses = pauses
+        self._gate = RateGate()
         self._tasks = Tasks()
         self._changed = asyncio.Event()
         self._workers: list[WorkerProcess] = []
@@ -198,7 +200,7 @@ class Driver:
                 await self._tasks.ended()
         await self._tasks.close()
         for worker in self._workers:
-            worker.close()
+            await worker.close()
         with suppress(DiskFull):
             self._sync()
 
@@ -217,7 +219,8 @@ class Driver:
     # ------------------------------------------------------------ workers
 
     async def _start_worker(self) -> None:
-        worker = await WorkerProcess.start(self._folder.lock, self._folder.path / "workers.log")
+        log = self._folder.path / "workers.log"
+        worker = await WorkerProcess.start(self._folder.lock, log, self._gate)
         self._workers.append(worker)
         worker.send(PrepareWorker(setup=self._plan.setup))
         self._tasks.start(self._listen(worker))
@@ -240,7 +243,7 @@ class Driver:
         self._workers.remove(worker)
         worker.kill()
         await worker.ended(CLOSE_SECONDS)
-        worker.close()
+        await worker.close()
         if not worker.is_ready:
             self._failed_starts += 1
         now = asyncio.get_running_loop().time()

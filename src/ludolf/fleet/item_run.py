@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, structs
 
 from ludolf.ai.errors import RETRYABLE
+from ludolf.ai.gate import RequestGate
 from ludolf.ai.messages import Usage
 from ludolf.base import ConfigError, LudolfError, Warn
 from ludolf.config.settings.options import Options
@@ -100,7 +101,9 @@ class ItemRun:
         order: ItemOrder,
         report: Callable[[ItemProgress], None],
         warn: Warn,
+        gate: RequestGate | None = None,
     ) -> None:
+        self._gate = gate
         self._setup = setup
         self._order = order
         self._report = report
@@ -332,6 +335,7 @@ class ItemRun:
             options.provider = None
         options.session = str(end.path) if end is not None else None
         options.session_dir = str(self.folder)
+        options.gate = self._gate
         if setup.via is not None:
             where = self._via_place(place)
             return ViaAgent(setup.via, where, options, setup.schema, self._on_step)

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from ludolf.ai.gate import GateReport
 from ludolf.base import LudolfError, Value, dumps
 from ludolf.fleet.orders import FleetSetup, ItemOrder, ItemProgress
 
@@ -45,7 +46,13 @@ class StopItems(Value, tag_field="type", tag="stop"):
     """Abort the running items, store their sessions, and exit."""
 
 
-ToWorker = PrepareWorker | StartItem | ItemRecorded | EndTurns | StopItems
+class GateOpened(Value, tag_field="type", tag="gate_opened"):
+    """The request with this number may be sent."""
+
+    number: int
+
+
+ToWorker = PrepareWorker | StartItem | ItemRecorded | EndTurns | StopItems | GateOpened
 
 
 # ---------------------------------------------------------------- to the driver
@@ -83,7 +90,26 @@ class ItemMoved(Value, tag_field="type", tag="progress"):
     progress: ItemProgress
 
 
-ToDriver = WorkerReady | ItemFinished | WorkerWarned | WorkspaceRemoved | ItemMoved
+class GateEntered(Value, tag_field="type", tag="gate_enter"):
+    """A request waits at the gate of the driver; the lane has a digest of the key."""
+
+    number: int
+    lane: str
+
+
+class GateReported(Value, tag_field="type", tag="gate_report"):
+    number: int
+    report: GateReport
+
+
+class GateLeft(Value, tag_field="type", tag="gate_leave"):
+    """The request has ended, or does not wait any more."""
+
+    number: int
+
+
+GateMessage = GateEntered | GateReported | GateLeft
+ToDriver = WorkerReady | ItemFinished | WorkerWarned | WorkspaceRemoved | ItemMoved | GateMessage
 
 
 class MessagePipe:

@@ -17,10 +17,12 @@ import msgspec
 from ludolf.agent.scope import Tasks
 from ludolf.base import LudolfError, dumps
 from ludolf.fleet.folder import DiskFull
+from ludolf.fleet.gate_pipe import PipeGate
 from ludolf.fleet.item_run import ItemRun
 from ludolf.fleet.orders import FleetSetup, ItemOrder, ItemProgress
 from ludolf.fleet.pipes import (
     EndTurns,
+    GateOpened,
     ItemFinished,
     ItemMoved,
     ItemRecorded,
@@ -48,6 +50,7 @@ class ItemWorker:
 
     def __init__(self, pipe: MessagePipe) -> None:
         self._pipe = pipe
+        self._gate = PipeGate(pipe)
         self._setup: FleetSetup | None = None
         self._tasks = Tasks()
         self._runs: dict[str, ItemRun] = {}
@@ -79,6 +82,8 @@ class ItemWorker:
                 self._ends_turns = True
                 for run in self._runs.values():
                     run.end_after_turn()
+            case GateOpened():
+                self._gate.take(message)
             case StopItems():
                 pass
 
@@ -91,7 +96,7 @@ class ItemWorker:
 
     async def _run(self, order: ItemOrder) -> None:
         assert self._setup is not None
-        run = ItemRun(self._setup, order, self._report, self._warn)
+        run = ItemRun(self._setup, order, self._report, self._warn, self._gate)
         self._runs[order.id] = run
         if self._ends_turns:
             run.end_after_turn()

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from ludolf.ai.gate import RequestGate
 from ludolf.base import ConfigError
-from ludolf.fleet.pipes import MessagePipe, ToDriver, ToWorker, open_pipe_end
+from ludolf.fleet.gate_pipe import WorkerAtGate
+from ludolf.fleet.pipes import GateMessage, MessagePipe, ToDriver, ToWorker, open_pipe_end
 
 # -P: nothing in the folder that the batch was started in may pose as a module.
 _PROGRAM = (sys.executable, "-P", "-m", "ludolf.fleet.worker")
@@ -22,15 +24,18 @@ _decoder = msgspec.json.Decoder(ToDriver)
 class WorkerProcess:
     """A worker that was started; its process ends when the pipe is closed."""
 
-    def __init__(self, process: asyncio.subprocess.Process, pipe: MessagePipe) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, pipe: MessagePipe, gate: RequestGate
+    ) -> None:
         self._process = process
         self._pipe = pipe
+        self._at_gate = WorkerAtGate(gate, pipe)
         self.is_ready = False
         # Ids of the items that run in it.
         self.running: set[str] = set()
 
     @classmethod
-    async def start(cls, lock: int, log: Path) -> "WorkerProcess":
+    async def start(cls, lock: int, log: Path, gate: RequestGate) -> "WorkerProcess":
         """Start a worker that inherits the lock of the batch and writes errors to a file.
 
         Raises:
@@ -57,7 +62,7 @@ class WorkerProcess:
             raise ConfigError(f"A worker cannot be started: {error.strerror}.") from error
         finally:
             theirs.close()
-        return cls(process, await open_pipe_end(ours))
+        return cls(process, await open_pipe_end(ours), gate)
 
     @property
     def pid(self) -> int:
@@ -66,9 +71,14 @@ class WorkerProcess:
     def send(self, message: ToWorker) -> None:
         self._pipe.send(message)
 
-    def messages(self) -> AsyncIterator[ToDriver]:
-        """Yield the messages of the worker until it has ended."""
-        return self._pipe.messages(_decoder)
+    async def messages(self) -> AsyncIterator[ToDriver]:
+        """Yield the messages of the worker until it has ended; those to the gate are handled."""
+        async for message in self._pipe.messages(_decoder):
+            if isinstance(message, GateMessage):
+                self._at_gate.take(message)
+            else:
+                yield message
+        await self._at_gate.close()
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -83,6 +93,7 @@ class WorkerProcess:
             self.kill()
             await self._process.wait()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the pipe: a worker without a driver ends."""
         self._pipe.close()
+        await self._at_gate.close()
