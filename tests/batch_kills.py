@@ -18,8 +18,12 @@ from tests.process.harness import Lab
 
 ITEMS = 6
 JOBS = 3
-# Kills hit any moment of a batch, which takes about this long.
-LONGEST_SECONDS = 2.5
+# A kill follows so many further requests, at most, and so many seconds.
+MOST_REQUESTS = 8
+LONGEST_SECONDS = 0.1
+# The rest hit the start and the end of a batch, which takes about this long.
+PART_BY_REQUESTS = 0.85
+BATCH_SECONDS = 2.5
 
 
 class KillReport(msgspec.Struct, frozen=True):
@@ -52,7 +56,7 @@ def play_kills(lab: Lab, model: ItemModel, *, seed: int, kills: int) -> KillRepo
         names = tuple(f"b{counts.batches}i{number}" for number in range(ITEMS))
         stage = BatchStage(lab, names)
         before = counts.kills
-        done = _play_batch(stage, chance, counts, kills)
+        done = _play_batch(stage, model, chance, counts, kills)
         faults += _faults(stage, model, names, counts.kills - before)
         if done != 0:
             faults.append(f"the last run ended with {done}")
@@ -62,16 +66,16 @@ def play_kills(lab: Lab, model: ItemModel, *, seed: int, kills: int) -> KillRepo
     return KillReport(**msgspec.structs.asdict(counts), faults=tuple(faults))
 
 
-def _play_batch(stage: BatchStage, chance: random.Random, counts: _Counts, kills: int) -> int:
+def _play_batch(
+    stage: BatchStage, model: ItemModel, chance: random.Random, counts: _Counts, kills: int
+) -> int:
     """Start the batch again and again until a driver comes to its end; returns its exit code."""
     while True:
         process = stage.start("-j", str(JOBS), "--workers", "2", "--in", "copy")
         while counts.kills < kills:
-            try:
-                process.wait(chance.random() * LONGEST_SECONDS)
+            if _ends_before(process, model, chance):
                 break
-            except subprocess.TimeoutExpired:
-                counts.kills += 1
+            counts.kills += 1
             workers = sorted({line["worker"] for line in stage.started})
             alive = [pid for pid in workers if not is_gone(pid)]
             if alive and chance.random() < 0.5:
@@ -82,6 +86,23 @@ def _play_batch(stage: BatchStage, chance: random.Random, counts: _Counts, kills
         process.communicate(timeout=120)
         if process.returncode >= 0:
             return process.returncode
+
+
+def _ends_before(
+    process: "subprocess.Popen[bytes]", model: ItemModel, chance: random.Random
+) -> bool:
+    """Wait for a random moment; returns whether the driver has ended before it."""
+    seconds = chance.random() * LONGEST_SECONDS
+    if chance.random() < PART_BY_REQUESTS:
+        enough = len(model.requests) + chance.randint(1, MOST_REQUESTS)
+        wait_until(lambda: len(model.requests) >= enough or process.poll() is not None, "requests")
+    else:
+        seconds = chance.random() * BATCH_SECONDS
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _faults(stage: BatchStage, model: ItemModel, names: tuple[str, ...], kills: int) -> list[str]:

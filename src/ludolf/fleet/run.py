@@ -29,6 +29,7 @@ class BatchRun:
         self._plan = plan
         self._folder: BatchFolder = open_folder(out, plan.fixed_options())
         try:
+            self._folder.remove_partial()
             self._history = self._folder.read()
             left = set(os.listdir(self._folder.work))
             self.selected = select_tasks(plan, self._history, left)
@@ -50,6 +51,7 @@ class BatchRun:
         return await driver.run(self.selected, self._history)
 
     def close(self) -> None:
+        self._folder.remove_partial()
         self._folder.close()
 
 
