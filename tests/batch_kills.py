@@ -9,10 +9,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from ludolf.base import loads
 from tests.batch_stage import BatchStage, ItemModel, is_gone, kill, wait_until
 from tests.process.harness import Lab
 
@@ -112,10 +115,7 @@ def _faults(stage: BatchStage, model: ItemModel, names: tuple[str, ...], kills: 
         found.append(f"results of {sorted(results)}")
     wrong = [each for each in stage.results if each["status"] != "ok"]
     found += [f"{each['id']}: {each['status']} {each.get('error')}" for each in wrong]
-    for each in stage.results:
-        expected = f"+++ b/{each['id']}.log"
-        if expected not in (each.get("patch") or ""):
-            found.append(f"{each['id']}: the patch is {each.get('patch')!r}")
+    found += [fault for each in stage.results for fault in _lost_work(stage, each)]
     asked = sum(count for (name, _), count in model.asked.items() if name in names)
     if asked > 3 * len(names) + kills * JOBS:
         found.append(f"{asked} requests after {kills} kills")
@@ -127,6 +127,19 @@ def _faults(stage: BatchStage, model: ItemModel, names: tuple[str, ...], kills: 
     if left:
         found.append(f"processes {left}")
     return found
+
+
+def _lost_work(stage: BatchStage, result: dict[str, Any]) -> Iterator[str]:
+    """Commands that succeeded in the session, and whose output the patch does not have.
+
+    The model does not repeat a command that was interrupted.
+    """
+    entries = [loads(line) for line in (stage.out / result["session"]).read_bytes().splitlines()]
+    for message in (entry.get("message", {}) for entry in entries):
+        if message.get("role") == "toolResult" and not message["isError"]:
+            turn = message["toolCallId"].rpartition("_")[2]
+            if f"+{turn}\n" not in result["patch"]:
+                yield f"{result['id']}: the patch {result['patch']!r} lacks command {turn}"
 
 
 def _processes_in(folder: Path) -> list[str]:

@@ -31,7 +31,7 @@ class BatchRun:
         try:
             self._folder.remove_partial()
             self._history = self._folder.read()
-            left = set(os.listdir(self._folder.work))
+            left = {name.removesuffix(".git") for name in os.listdir(self._folder.work)}
             self.selected = select_tasks(plan, self._history, left)
         except BaseException:
             self._folder.close()
