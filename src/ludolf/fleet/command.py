@@ -67,7 +67,7 @@ class BatchWords(msgspec.Struct, kw_only=True):
 
 
 class BatchCommand(msgspec.Struct, kw_only=True):
-    """A parsed command line. `on` is the engine to run on; None is this machine."""
+    """A parsed command line."""
 
     plan: BatchPlan
     out: Path

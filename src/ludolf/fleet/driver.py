@@ -97,7 +97,7 @@ class Driver:
         self._changed = asyncio.Event()
         self._workers: list[WorkerProcess] = []
         self._running: dict[str, RunningItem] = {}
-        # Folder names of recorded items whose workspaces exist, by id; None: not yet synced.
+        # Folder names of recorded items whose workspaces are to be removed, by id.
         self._to_remove: dict[str, str] = {}
         self._unsynced: list[tuple[str, str, bytes]] = []
         self._failed_starts = 0
