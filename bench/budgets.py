@@ -132,6 +132,10 @@ LINES = (
     Line("web.bytes", "page of the server: bytes", "kB", "none", 200),
     Line("web.deltas", "page of the server: 20,000 deltas in Chromium", "s", "none", 3),
     Line("web.entries", "page of the server: 10,000 entries, of `ludolf view`", "×", "none", 1.2),
+    Line("batch.one", "batch: one item with the offline model", "s", "none", 1),
+    Line("batch.driver", "batch: CPU of the driver per item", "ms", "none", 2),
+    Line("batch.resume", "batch: resume over 100,000 results of 192 MB, CPU", "s", "none", 1),
+    Line("batch.resume.rss", "batch: the same, memory", "MiB", "none", 30),
 )
 BY_KEY = {line.key: line for line in LINES}
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from bench.lines import (
     acp,
     arguments,
+    batch,
     eight,
     fifty,
     growth,
@@ -39,6 +40,7 @@ GROUPS: dict[str, Callable[[Stage], None]] = {
     "serve": serve.measure,
     "terminal": terminal.measure,
     "web": web.measure,
+    "batch": batch.measure,
     "odd": odd.measure,
     "growth": growth.measure,
 }

@@ -290,7 +290,8 @@ class Page:
             """new Promise((done) => {
                 let before = -1, still = 0;
                 const look = () => {
-                    const moves = document.getAnimations().some((one) => one instanceof CSSTransition);
+                    const all = document.getAnimations();
+                    const moves = all.some((one) => one instanceof CSSTransition);
                     still = scrollY === before && !moves ? still + 1 : 0;
                     before = scrollY;
                     if (still > 3) done(); else requestAnimationFrame(look);

@@ -101,11 +101,16 @@ def is_overflow(text: str) -> bool:
     return not _found(_NOT_OVERFLOW, text) and _found(_OVERFLOW, text)
 
 
+def is_out_of_quota(text: str) -> bool:
+    """Return whether an error text says that the account has no budget left."""
+    return _found(_NEVER, text)
+
+
 def kind_of(text: str) -> ErrorKind:
     """Classify a provider's error text; the order of the checks matters."""
     if is_overflow(text):
         return "overflow"
-    if _found(_NEVER, text):
+    if is_out_of_quota(text):
         return "bad_request"
     ordered: tuple[tuple[str, ErrorKind], ...] = (
         (_RATE, "rate_limit"),
