@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "client": (*_LOW, "agent", "session", "config", "protocol", "functions"),
     "tui": (*_LOW, "agent", "session", "config", "protocol", "page", "client"),
     "sdk": _TO_ENGINE,
+    "adapters": (*_TO_ENGINE, "sdk"),
     "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client", "tui"),
     "__main__": ("cli",),
 }
