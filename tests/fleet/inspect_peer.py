@@ -63,8 +63,11 @@ class InspectPeer:
         return log
 
 
-def fleet_environment() -> Path:
-    """The environment of `make test-fleet` for Inspect."""
+def fleet_environment(name: str = "inspect") -> Path:
+    """An environment that `make test-fleet` has installed."""
     if not FLEET:
         pytest.skip("make test-fleet sets LUDOLF_TEST_FLEET")
-    return Path(FLEET) / "inspect"
+    place = Path(FLEET) / name
+    if not (place / "installed.txt").exists():
+        pytest.skip(f"{name} is not installed")
+    return place
