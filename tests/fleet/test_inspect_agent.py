@@ -45,7 +45,7 @@ def _check_sample(sample: dict[str, Any]) -> None:
     assert len(_events(sample, "model")) == 4
     tools = _events(sample, "tool")
     assert [event["function"] for event in tools] == ["write", "bash", "read"]
-    assert [event["error"] is None for event in tools] == [True, True, False]
+    assert [bool(event.get("error")) for event in tools] == [False, False, True]
     assert tools[1]["result"] == sample["target"]
     actions = Counter(event["action"] for event in _events(sample, "sandbox"))
     assert actions["write_file"] == 1
@@ -56,7 +56,6 @@ def _check_sample(sample: dict[str, Any]) -> None:
     [
         ("endless", "message", "7"),
         ("endless", "token", "400"),
-        ("endless", "turn", "2"),
         ("slow", "time", "4"),
     ],
 )
@@ -70,7 +69,7 @@ def test_a_limit_of_inspect_ends_the_sample_which_is_scored(
     assert log["status"] == "success"
     for sample in log["samples"]:
         assert (sample["limit"]["type"], sample["limit"]["limit"]) == (option, float(value))
-        assert sample["error"] is None if "error" in sample else True
+        assert not sample.get("error")
         assert "match" in sample["scores"]
         assert sample["messages"][2]["role"] == "assistant"
 
