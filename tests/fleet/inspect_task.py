@@ -16,7 +16,9 @@ from inspect_ai.model import (
     ChatCompletionChoice,
     ChatMessage,
     ChatMessageAssistant,
+    ChatMessageSystem,
     ChatMessageTool,
+    ChatMessageUser,
     ContentReasoning,
     ContentText,
     GenerateConfig,
@@ -79,6 +81,8 @@ class Follower(ModelAPI):
 
 
 def _answer(mode: str, word: str, results: list[ChatMessageTool]) -> ChatMessageAssistant:
+    if mode == "shout":
+        return _shouting(results)
     if mode == "endless":
         return _call(len(results), "bash", {"command": "true"})
     if mode == "slow":
@@ -119,6 +123,53 @@ def _kill_once(input: list[ChatMessage]) -> None:
 @modelapi(name="follower")
 def follower() -> type[ModelAPI]:
     return Follower
+
+
+# ---------------------------------------------------------------- a conversation with more in it
+
+
+@tool
+def shout() -> Tool:
+    async def execute(text: str) -> str:
+        """Return a text in capitals.
+
+        Args:
+            text: Any text.
+        """
+        return text.upper()
+
+    return execute
+
+
+@task
+def conversation() -> Task:
+    """A conversation that has begun, instructions of the sample, and a tool of Inspect."""
+    from ludolf.adapters.inspect_agent import agent
+
+    begun = [
+        ChatMessageSystem(content="Instructions of the sample."),
+        ChatMessageUser(content="shout pear"),
+        ChatMessageAssistant(content="With pleasure."),
+        ChatMessageUser(content="Go on."),
+    ]
+    return Task(
+        dataset=[Sample(input=begun, target="PEAR and a.txt")],
+        solver=agent(tools=[shout()], builtin_tools=["ls", "write"], max_turns=5),
+        scorer=match(location="exact"),
+        sandbox="local",
+    )
+
+
+def _shouting(results: list[ChatMessageTool]) -> ChatMessageAssistant:
+    """Two calls at once: one of Inspect's tools and one of Ludolf's; then a call of ls."""
+    if not results:
+        both = [_call(0, "shout", {"text": "pear"}), _call(1, "write", {"path": "a.txt"})]
+        both[1].tool_calls[0].arguments["content"] = "x"
+        calls = [call for message in both for call in message.tool_calls]
+        return ChatMessageAssistant(content="Both.", tool_calls=calls, source="generate")
+    if len(results) == 2:
+        return _call(2, "ls", {})
+    return ChatMessageAssistant(content=f"{results[0].text} and {results[2].text}")
 
 
 # ---------------------------------------------------------------- the loop of Inspect, to compare

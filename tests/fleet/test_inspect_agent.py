@@ -101,6 +101,24 @@ def test_a_killed_evaluation_continues_with_the_samples_that_are_not_done(
     assert before < {sample["uuid"] for sample in log["samples"]}
 
 
+def test_a_begun_conversation_continues_with_the_tools_of_both(peer: InspectPeer) -> None:
+    done = peer.eval(task="conversation")
+    assert done.returncode == 0, done.stderr
+    log = peer.log()
+    sample = log["samples"][0]
+    assert log["results"]["scores"][0]["metrics"]["accuracy"]["value"] == 1, sample["output"]
+    roles = [message["role"] for message in sample["messages"]]
+    assert roles[:5] == ["system", "user", "assistant", "user", "assistant"]
+    assert roles[5:] == ["tool", "tool", "assistant", "tool", "assistant"]
+    assert "Instructions of the sample." in sample["messages"][0]["content"]
+    given = {message["id"] for message in sample["input"]}
+    assert {message["id"] for message in sample["messages"][1:4]} < given
+    names = {event["function"] for event in _events(sample, "tool")}
+    assert names == {"shout", "write", "ls"}
+    declared = [tool["name"] for tool in _events(sample, "model")[0]["tools"]]
+    assert sorted(declared) == ["ls", "shout", "write"]
+
+
 def test_a_model_of_ludolf_answers_if_it_is_named(peer: InspectPeer) -> None:
     done = peer.eval(*SOLVER, "-T", "samples=1", "-S", "model=ludolf/offline")
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """Ludolf as an agent of Inspect: `inspect eval TASK --solver ludolf/agent`."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
@@ -61,6 +62,7 @@ def agent(
     chosen = tuple(name.strip() for name in names)
 
     async def execute(state: AgentState) -> AgentState:
+        _check_backend()
         if where == "sandbox":
             return await run_program(state, chosen, cwd)
         run = EvalRun(state, model, chosen, tools)
@@ -69,6 +71,15 @@ def agent(
     if where not in ("inspect", "sandbox"):
         raise ConfigError(f'where must be "inspect" or "sandbox", not {where!r}.')
     return execute
+
+
+def _check_backend() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError as error:
+        raise ConfigError(
+            "Ludolf runs on asyncio: unset INSPECT_ASYNC_BACKEND, or set it to asyncio."
+        ) from error
 
 
 class EvalRun:
