@@ -9,6 +9,7 @@ UV ?= uv
 CLIENTS ?= build/clients
 MCP_PEERS ?= build/mcp
 EDITORS ?= build/editors
+FLEET ?= build/fleet
 ROUNDS ?= 1
 
 VENV := .venv
@@ -19,7 +20,7 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak audit test-peers test-clients test-mcp test-editors test-local-model bench \
+.PHONY: help run test soak audit test-peers test-clients test-mcp test-editors test-fleet test-local-model bench \
 	check fmt screenshots docs setup lock clean
 
 help: ## List these targets
@@ -57,6 +58,10 @@ test-mcp: $(VENV)/.dev ## Try the MCP client with servers that others wrote (PyP
 
 test-editors: $(VENV)/.dev ## Try Emacs and Neovim over ACP; EDITORS has the sources of their plugins
 	@LUDOLF_TEST_EDITORS=$(abspath $(EDITORS)) $(PY) -m pytest tests/editors -p no:xdist -rs
+
+test-fleet: $(VENV)/.dev ## Try Ludolf in Inspect and Harbor, in environments of their own (PyPI)
+	@$(PY) -m tests.fleet.install_inspect $(FLEET)
+	@LUDOLF_TEST_FLEET=$(abspath $(FLEET)) $(PY) -m pytest tests/fleet -p no:xdist --timeout 300 -rs
 
 test-local-model: $(VENV)/.dev ## Ask a real model; LUDOLF_TEST_GGUF names its GGUF file
 	@$(PY) -c 'import xllamacpp' 2>/dev/null || $(INSTALL) 'xllamacpp>=2026.10'

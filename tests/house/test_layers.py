@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tui": (*_LOW, "agent", "session", "config", "protocol", "page", "client"),
     "sdk": _TO_ENGINE,
     "fleet": (*_TO_ENGINE, "sdk", "client"),
+    "adapters": (*_TO_ENGINE, "sdk"),
     "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client", "tui", "fleet"),
     "__main__": ("cli",),
 }

@@ -10,7 +10,9 @@ from tests.house.source import Module, dotted, modules
 # A text that the user or the model wrote as a command, run as it is.
 SHELLS = {
     "config/settings/value_syntax.py": "a key's command in the user's own settings",
+    "sdk/command_workplace.py": "fixed scripts that read, write and run in a workplace",
     "tools/process.py": "the commands of host and model",
+    "tools/remote/place.py": "fixed scripts of the tools in a workplace",
 }
 NEVER = {
     "os.system",

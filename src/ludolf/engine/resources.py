@@ -183,7 +183,7 @@ class Resources:
             sections |= feature.prompt_sections(names)
         read = prompt.PromptFiles(is_hidden=hidden, warnings=list(files.warnings))
         sources = prompt.PromptSources(
-            cwd=home.cwd,
+            cwd=self._toolset.cwd,
             tools=tools,
             custom=prompt.find_custom_prompt(
                 home, trusted=trusted, given=options.system_prompt, files=read

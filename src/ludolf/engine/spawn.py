@@ -32,6 +32,7 @@ def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
     toolset.documents = parent.toolset.documents
     toolset.files = parent.toolset.files
     toolset.terminals = parent.toolset.terminals
+    toolset.workplace = parent.toolset.workplace
     toolset.owns_process = parent.toolset.owns_process
     sections = {"agent": task.agent.prompt, "task_context": task.context}
     sections = {name: text for name, text in sections.items() if text}

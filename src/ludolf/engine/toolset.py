@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +15,10 @@ from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.models import Models
 from ludolf.engine.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ludolf.agent.workplace import Workplace
+    from ludolf.tools.process import CommandProcess
 
 DEFAULT_ACTIVE = ("read", "bash", "edit", "write")
 # Built in too, but offered only if the settings or the dialect ask for them.
@@ -37,7 +43,7 @@ class Toolset:
     """Tools load when they are first used, not at start.
 
     `documents` are those of the host, once it provides some; `files` are those of its editor,
-    `terminals` those in which it shows commands.
+    `terminals` those in which it shows commands. In a `workplace`, the built-in tools work there.
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class Toolset:
         self.documents: Documents | None = None
         self.files: Files | None = None
         self.terminals: Terminals | None = None
+        self.workplace: Workplace | None = None
         # False in a Python program that embeds the engine: its memory is not ours to change.
         self.owns_process = True
         self._tools: dict[str, Tool] | None = None
@@ -73,22 +80,56 @@ class Toolset:
     def tools(self) -> dict[str, Tool]:
         """All tools by name, active or not."""
         if self._tools is None:
-            from ludolf.tools import BuiltinToolOptions, builtin_tools
-
             settings, options = self._workspace.settings, self._workspace.options
-            builtin = builtin_tools(
-                BuiltinToolOptions(
-                    shell_path=settings.shell_path,
-                    command_prefix=settings.shell_command_prefix,
-                    auto_resize=settings.images.auto_resize,
-                    path=self._workspace.environ.get("PATH", ""),
-                )
-            )
+            builtin = self._builtin()
             extra = self._features.tools()
             self._tools = {**builtin, **extra}
             active = choose_active(tuple(builtin), options, settings.default_tools)
             self._active = (*active, *choose_extra(tuple(extra), active, options))
         return self._tools
+
+    def _builtin(self) -> dict[str, Tool]:
+        from ludolf.tools import BuiltinToolOptions, builtin_tools
+
+        settings = self._workspace.settings
+        options = BuiltinToolOptions(
+            shell_path=settings.shell_path,
+            command_prefix=settings.shell_command_prefix,
+            auto_resize=settings.images.auto_resize,
+            path=self._workspace.environ.get("PATH", ""),
+        )
+        if self.workplace is None:
+            return builtin_tools(options)
+        from ludolf.tools.remote import remote_tools
+
+        return remote_tools(options, self.workplace)
+
+    @property
+    def cwd(self) -> Path:
+        """The folder in which the built-in tools work."""
+        return self._workspace.cwd if self.workplace is None else Path(self.workplace.cwd)
+
+    def command(self, text: str) -> "CommandProcess":
+        """Return a shell command that runs where the bash tool runs its commands.
+
+        Raises:
+            StartError: the working directory or the configured shell does not exist.
+        """
+        settings = self._workspace.settings
+        if self.workplace is not None:
+            from ludolf.tools.remote.commands import RemoteCommand
+
+            return RemoteCommand(self.workplace, text, prefix=settings.shell_command_prefix)
+        from ludolf.tools.process import Running, inside, shell_command
+
+        prepared = shell_command(
+            text,
+            cwd=self._workspace.cwd,
+            env=self.environment(),
+            shell_path=settings.shell_path,
+            prefix=settings.shell_command_prefix,
+        )
+        return Running(inside(prepared, self._features.walls(self._workspace.cwd)))
 
     def set_active(self, names: Sequence[str]) -> None:
         """Let the model call these and no others; unknown names are ignored.

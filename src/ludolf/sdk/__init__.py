@@ -21,6 +21,7 @@ from ludolf.agent.events import (
     TurnEnd,
     TurnStart,
 )
+from ludolf.agent.workplace import Workplace
 from ludolf.ai.builtin.scripted import (
     PlaybackBlock,
     Scripted,
@@ -57,6 +58,7 @@ from ludolf.protocol.events import (
 from ludolf.protocol.results import BashResult, Limits, Moved
 from ludolf.sdk import sync
 from ludolf.sdk.backend import ModelBackend
+from ludolf.sdk.command_workplace import CommandWorkplace
 from ludolf.sdk.options import SessionOptions
 from ludolf.sdk.run import Run, SessionEvent
 from ludolf.sdk.session import AgentSession, create_session
@@ -79,6 +81,7 @@ __all__ = [
     "BlockEnd",
     "BlockStart",
     "CommandError",
+    "CommandWorkplace",
     "CompactionEnd",
     "CompactionStart",
     "ConfigError",
@@ -125,6 +128,7 @@ __all__ = [
     "TurnStart",
     "Usage",
     "UserMessage",
+    "Workplace",
     "create_session",
     "sync",
 ]

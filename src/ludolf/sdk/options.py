@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
+from ludolf.agent.workplace import Workplace
 from ludolf.ai.builtin.scripted import Scripted
 from ludolf.ai.gate import RequestGate
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
@@ -27,6 +28,8 @@ class SessionOptions(TypedDict, total=False):
     api_key         API key for the model, for this session only
     thinking        thinking level, `off` to `max`
     cwd             working folder of the tools; default: the current folder
+    workplace       object with `cwd`, `read`, `write` and `run`: the built-in tools work there and
+                    not on this machine; see `CommandWorkplace`
     tools           functions that the model may call; their type hints become the schema
     builtin_tools   names of built-in tools; default: read, bash, edit, write; `()` for none
     system_prompt   replaces the built-in system prompt
@@ -69,6 +72,7 @@ class SessionOptions(TypedDict, total=False):
     api_key: str
     thinking: ThinkingLevel
     cwd: str | os.PathLike[str]
+    workplace: Workplace
     tools: Sequence[Callable[..., Any]]
     builtin_tools: Sequence[str]
     system_prompt: str
@@ -119,6 +123,8 @@ def start_options(given: SessionOptions) -> Options:
         check_level(given["thinking"])
     if wrong := wrong_limit(given):
         raise ConfigError(wrong)
+    if "workplace" in given and given.get("sandbox", "off") != "off":
+        raise ConfigError("The sandbox is for this machine: remove sandbox or workplace.")
     options = Options(cwd=cwd)
     for name in _SAME:
         if name in given:

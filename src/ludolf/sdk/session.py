@@ -344,6 +344,7 @@ class AgentSession(SessionHistory):
 
     def _prepare(self, bundles: Bundles) -> None:
         self._choose(bundles.models, bundles.workspace.options)
+        bundles.toolset.workplace = self._given.get("workplace")
         bundles.toolset.provide("sdk", read_tools(self._given.get("tools", ())))
 
     def _choose(self, models: Models, options: Options) -> None:

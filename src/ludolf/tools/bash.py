@@ -22,6 +22,7 @@ from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.options import BuiltinToolOptions, parameter_schema
 from ludolf.tools.output import OutputTail
 from ludolf.tools.process import (
+    CommandProcess,
     ProcessCommand,
     ProcessEnd,
     Running,
@@ -65,11 +66,9 @@ class BashTool(ToolDefaults):
     async def _execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         await ctx.update(ToolOutput(content=()))
         timeout = _checked_timeout(args.get("timeout"))
-        with OutputTail(ctx.walls.output_folder if ctx.walls is not None else None) as tail:
+        with self._tail(ctx) as tail:
             try:
-                command = self._command(args["command"], ctx)
-                async with asyncio.timeout(timeout):
-                    end = await _run(command, tail, ctx)
+                end = await self._run(args["command"], timeout, tail, ctx)
             except StartError as error:
                 raise ToolFailure(str(error)) from error
             except TerminalFailure as error:
@@ -82,6 +81,23 @@ class BashTool(ToolDefaults):
                 # The code that builds the error result takes it from the exception's arguments.
                 raise asyncio.CancelledError(_failure(tail, "Command aborted")) from None
             return _result(tail, end)
+
+    def _tail(self, ctx: ToolContext) -> OutputTail:
+        return OutputTail(ctx.walls.output_folder if ctx.walls is not None else None)
+
+    async def _run(
+        self, text: str, timeout: float | None, tail: OutputTail, ctx: ToolContext
+    ) -> ProcessEnd:
+        """Run a command to its end.
+
+        Raises:
+            StartError: it did not start.
+            TerminalFailure: it is unknown how it ended.
+            TimeoutError: it was ended after the timeout.
+        """
+        command = self._command(text, ctx)
+        async with asyncio.timeout(timeout):
+            return await _run(command, tail, ctx)
 
     def _command(self, text: str, ctx: ToolContext) -> ProcessCommand:
         command = shell_command(
@@ -99,8 +115,13 @@ async def _run(command: ProcessCommand, tail: OutputTail, ctx: ToolContext) -> P
         terminal = await _open_terminal(command, ctx)
         if terminal is not None:
             return await _run_in(terminal, tail, ctx)
+    return await follow_command(Running(command), tail, ctx)
+
+
+async def follow_command(command: CommandProcess, tail: OutputTail, ctx: ToolContext) -> ProcessEnd:
+    """Run a command to its end, collect its output and report it as it arrives."""
     updates = _Updates(tail, ctx)
-    async with Running(command) as running:
+    async with command as running:
         while (chunk := await running.read(updates.patience())) != b"":
             if chunk:
                 updates.pending |= bool(tail.feed(chunk))

@@ -92,7 +92,10 @@ class EditTool(ToolDefaults):
         address = ctx.address(path)
         if ctx.documents is not None and address is not None:
             details = await _edit_document(ctx.documents, address, edits)
-            return _output(details, edits, address)
+            return edit_output(details, edits, address)
+        return await self._edit(path, edits, ctx)
+
+    async def _edit(self, path: str, edits: Sequence[Replacement], ctx: ToolContext) -> ToolOutput:
         target = resolve(path, ctx.cwd, ctx.home)
         async with file_lock(target):
             if ctx.files is not None:
@@ -100,12 +103,13 @@ class EditTool(ToolDefaults):
             else:
                 work = partial(_edit, target, edits, path, ctx.walls)
                 details, remark = await settle_in_thread(work), ""
-        return _output(details, edits, landed_at(path, target, ctx.cwd), remark)
+        return edit_output(details, edits, landed_at(path, target, ctx.cwd), remark)
 
 
-def _output(
+def edit_output(
     details: dict[str, Any], edits: Sequence[Replacement], place: str, remark: str = ""
 ) -> ToolOutput:
+    """Return the result of edits in a file; the remark is for the model."""
     text = f"Successfully replaced {len(edits)} block(s) in {place}.{remark}"
     return text_output(text, details)
 
@@ -117,7 +121,7 @@ async def _edit_in_editor(
     data = await read_in_editor(target, ctx)
     if data is None:
         data = await asyncio.to_thread(_load, target, path, ctx.walls)
-    changed, details = await asyncio.to_thread(_changed, data, edits, path)
+    changed, details = await asyncio.to_thread(apply_edits, data, edits, path)
     remark = await write_in_editor(target, changed, ctx)
     if remark is None:
         await settle_in_thread(partial(store_file, target, changed, ctx.walls))
@@ -135,7 +139,7 @@ async def _edit_document(
         if document.content_type.startswith("image/"):
             raise ToolFailure(f"Could not edit {address}: it is an image.")
         content = encoded(document.content)
-        data, details = await asyncio.to_thread(_changed, content, edits, address)
+        data, details = await asyncio.to_thread(apply_edits, content, edits, address)
         await documents.write(address, decoded(data))
     return details
 
@@ -148,12 +152,14 @@ def _replacement(edit: Mapping[str, str]) -> Replacement:
 def _edit(
     target: Path, edits: Sequence[Replacement], path: str, walls: Walls | None
 ) -> dict[str, Any]:
-    data, details = _changed(_load(target, path, walls), edits, path)
+    data, details = apply_edits(_load(target, path, walls), edits, path)
     store_file(target, data, walls)
     return details
 
 
-def _changed(data: bytes, edits: Sequence[Replacement], path: str) -> tuple[bytes, dict[str, Any]]:
+def apply_edits(
+    data: bytes, edits: Sequence[Replacement], path: str
+) -> tuple[bytes, dict[str, Any]]:
     """Return the new content and the details of the result.
 
     Raises:
@@ -186,18 +192,33 @@ def _is_changed(body: bytes, spans: Sequence[Span]) -> bool:
 
 def _load(target: Path, path: str, walls: Walls | None) -> bytes:
     try:
-        data = _read(target, path, walls)
+        data = _read(target, walls)
     except OSError as error:
-        raise ToolFailure(
-            f"Could not edit file: {path}. Error code: {error_code(error)}."
-        ) from error
+        raise not_editable(error, path) from error
+    check_text(data, path)
+    return data
+
+
+def not_editable(error: OSError, path: str) -> ToolFailure:
+    """Return the failure of an edit whose file cannot be read."""
+    return ToolFailure(f"Could not edit file: {path}. Error code: {error_code(error)}.")
+
+
+def check_text(data: bytes, path: str) -> None:
+    """Check that a file can be edited as text.
+
+    Raises:
+        ToolFailure: it is too large, or not UTF-8.
+    """
+    if len(data) > MAX_FILE_BYTES:
+        limit = size_words(MAX_FILE_BYTES)
+        raise ToolFailure(f"Could not edit file: {path}. It is over {limit}. Use bash instead.")
     offset = _first_invalid(data)
     if offset is not None:
         raise ToolFailure(
             f"Could not edit file: {path}. It is not UTF-8 text (byte 0x{data[offset]:02x} at "
             f"offset {offset}), and editing it as text would damage it. Use bash instead."
         )
-    return data
 
 
 def _first_invalid(data: bytes) -> int | None:
@@ -215,7 +236,7 @@ def _first_invalid(data: bytes) -> int | None:
     return None
 
 
-def _read(target: Path, path: str, walls: Walls | None) -> bytes:
+def _read(target: Path, walls: Walls | None) -> bytes:
     with closing_file(open_regular(target, walls)) as file:
         if walls is None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -224,7 +245,4 @@ def _read(target: Path, path: str, walls: Walls | None) -> bytes:
             data = source.read(min(os.fstat(file).st_size, MAX_FILE_BYTES)) or b""
             while len(data) <= MAX_FILE_BYTES and (more := source.read(_CHECKED)):
                 data += more
-    if len(data) > MAX_FILE_BYTES:
-        limit = size_words(MAX_FILE_BYTES)
-        raise ToolFailure(f"Could not edit file: {path}. It is over {limit}. Use bash instead.")
     return data

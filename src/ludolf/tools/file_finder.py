@@ -13,7 +13,8 @@ from ludolf.tools.search import ALWAYS_SKIPPED
 # A larger project is searched up to here.
 MOST_PATHS = 200_000
 _NO_MATCH = -1
-_FLAGS = (
+# Arguments of ripgrep that list the files below the folder in which it is started.
+LIST_FLAGS = (
     *("--files", "--no-config", "--no-messages", "--hidden", "--no-require-git"),
     *("--no-ignore-global", "--no-ignore-exclude", "--color=never", f"--glob=!{ALWAYS_SKIPPED}"),
 )
@@ -41,7 +42,7 @@ async def find_files(
     program = ripgrep_path(root, env.get("PATH", os.defpath))
     code = None
     if program is not None:
-        command = ProcessCommand(argv=(program, *_FLAGS), cwd=root, env=env)
+        command = ProcessCommand(argv=(program, *LIST_FLAGS), cwd=root, env=env)
         code = await run_ripgrep(command, root, found.take)
     if code is None:
         found = _Candidates(query)

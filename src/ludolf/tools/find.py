@@ -35,8 +35,15 @@ class FindTool(ToolDefaults):
     snippet = "Find files by name"
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        folder, _, _ = searched_path(args, ctx, takes_files=False)
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
+        paths, notices = await self._paths(args, limit, ctx)
+        return _output(paths, limit, notices)
+
+    async def _paths(
+        self, args: Mapping[str, Any], limit: int, ctx: ToolContext
+    ) -> tuple[list[str], list[str]]:
+        """Return the paths, at most one more than the limit, and notices about the search."""
+        folder, _, _ = searched_path(args, ctx, takes_files=False)
         paths: list[str] = []
 
         def take(record: bytes) -> bool:
@@ -48,7 +55,7 @@ class FindTool(ToolDefaults):
         code = await each_record(inside(command, ctx.walls), b"\0", take)
         if code not in (0, TOO_DEEP):
             raise ToolFailure(paths[0].strip() if paths else f"Search failed with code {code}")
-        return _output(paths, limit, [_TOO_DEEP_NOTICE] if code == TOO_DEEP else [])
+        return paths, [_TOO_DEEP_NOTICE] if code == TOO_DEEP else []
 
 
 def _output(paths: list[str], limit: int, notices: list[str]) -> ToolOutput:

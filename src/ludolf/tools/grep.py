@@ -50,30 +50,27 @@ class GrepTool(ToolDefaults):
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         target, place, is_folder = searched_path(args, ctx, takes_files=True)
-        grep = _grep(args, target, one_file=not is_folder)
+        grep = grep_of(args, target, one_file=not is_folder)
         if grep.only and ctx.walls is not None:
             await asyncio.to_thread(_check_readable, target, ctx.walls)
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
         matches, code = await self._search(grep, place, ctx, limit)
         if ctx.walls is not None and not grep.only:
             await asyncio.to_thread(matches.drop_hidden, grep.root, ctx.walls)
-        is_partial = code in _PARTIAL_CODES and not matches.message
-        if not matches.lines and not is_partial and (code > 1 or (code and matches.message)):
-            raise ToolFailure(matches.message or f"Search failed with code {code}")
-        return matches.output([_PARTIAL_NOTICE] if is_partial else [])
+        return matches.result(code)
 
     async def _search(
         self, grep: Grep, place: Path, ctx: ToolContext, limit: int
-    ) -> "tuple[_Matches, int]":
+    ) -> "tuple[GrepMatches, int]":
         env = ctx.environment()
         program = ripgrep_path(ctx.cwd, self._path) if self._program == "" else self._program
         if program is not None:
-            matches = _Matches(limit, grep.context)
+            matches = GrepMatches(limit, grep.context)
             command = inside(grep_command(grep, env, program), ctx.walls)
             code = await run_ripgrep(command, place, matches.take)
             if code is not None:
                 return matches, code
-        matches = _Matches(limit, grep.context)
+        matches = GrepMatches(limit, grep.context)
         command = inside(grep_command(grep, env, None), ctx.walls)
         return matches, await each_record(command, b"\n", matches.take)
 
@@ -88,7 +85,8 @@ def _check_readable(path: Path, walls: Walls) -> None:
         raise ToolFailure(error_text(error, "open", path)) from error
 
 
-def _grep(args: Mapping[str, Any], target: Path, *, one_file: bool) -> Grep:
+def grep_of(args: Mapping[str, Any], target: Path, *, one_file: bool) -> Grep:
+    """Return the search that the arguments of a call ask for."""
     return Grep(
         root=target.parent if one_file else target,
         only=target.name if one_file else None,
@@ -115,7 +113,7 @@ class _Line(msgspec.Struct):
         return f"{self.path}-{self.number}- {text}"
 
 
-class _Matches:
+class GrepMatches:
     """Collect the lines of a search until there are more matches than the limit."""
 
     def __init__(self, limit: int, context: int) -> None:
@@ -144,7 +142,18 @@ class _Matches:
         if not any(line.is_match for line in self.lines):
             self.lines = []  # context of the first match beyond the limit
 
-    def output(self, notices: Sequence[str] = ()) -> ToolOutput:
+    def result(self, code: int, notices: Sequence[str] = ()) -> ToolOutput:
+        """Return the result of a search that ended with an exit code.
+
+        Raises:
+            ToolFailure: the search failed.
+        """
+        is_partial = code in _PARTIAL_CODES and not self.message
+        if not self.lines and not is_partial and (code > 1 or (code and self.message)):
+            raise ToolFailure(self.message or f"Search failed with code {code}")
+        return self._output((*notices, _PARTIAL_NOTICE) if is_partial else notices)
+
+    def _output(self, notices: Sequence[str] = ()) -> ToolOutput:
         if not self.lines:
             return listing(["No matches found"], notices, {})
         details: dict[str, Any] = {}

@@ -31,9 +31,8 @@ class LsTool(ToolDefaults):
     snippet = "List a folder"
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        folder = resolve(args.get("path") or ".", ctx.cwd, ctx.home)
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
-        names = await asyncio.to_thread(partial(_entries, folder, limit + 1, ctx.walls))
+        names = await self._names(args.get("path") or ".", limit + 1, ctx)
         if not names:
             return text_output("(empty directory)")
         notices: list[str] = []
@@ -42,6 +41,10 @@ class LsTool(ToolDefaults):
             notices.append(f"{limit} entries limit reached. Use limit={limit * 2} for more")
             details["entryLimitReached"] = limit
         return listing(names[:limit], notices, details)
+
+    async def _names(self, path: str, most: int, ctx: ToolContext) -> list[str]:
+        folder = resolve(path, ctx.cwd, ctx.home)
+        return await asyncio.to_thread(partial(_entries, folder, most, ctx.walls))
 
 
 def _entries(path: Path, most: int, walls: Walls | None) -> list[str]:
@@ -64,7 +67,7 @@ def _opened(path: Path, walls: Walls | None) -> int:
 
 def _shown(folder: int, path: Path, most: int, walls: Walls | None) -> list[str]:
     shown: list[str] = []
-    for name in sorted(os.listdir(folder), key=lambda name: (name.lower(), name)):
+    for name in sorted(os.listdir(folder), key=listing_order):
         try:
             shown.append(f"{name}/" if _is_folder(folder, path, name, walls) else name)
         except OSError:
@@ -72,6 +75,11 @@ def _shown(folder: int, path: Path, most: int, walls: Walls | None) -> list[str]
         if len(shown) == most:
             break
     return shown
+
+
+def listing_order(name: str) -> tuple[str, str]:
+    """Return the key by which names are sorted."""
+    return name.lower(), name
 
 
 def _is_folder(folder: int, path: Path, name: str, walls: Walls | None) -> bool:

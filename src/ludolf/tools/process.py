@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -51,8 +51,13 @@ def shell_command(
     """
     if not os.path.isdir(cwd):
         raise StartError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
-    script = f"{prefix}\n{text}" if prefix else text
+    script = prefixed(text, prefix)
     return ProcessCommand(argv=(_shell(shell_path, env), "-c", script), cwd=cwd, env=env)
+
+
+def prefixed(text: str, prefix: str | None) -> str:
+    """Return a shell script after the user's prefix, if there is one."""
+    return f"{prefix}\n{text}" if prefix else text
 
 
 def inside(command: ProcessCommand, walls: Walls | None) -> ProcessCommand:
@@ -80,6 +85,24 @@ class ProcessEnd(NamedTuple):
     code: int
     signal: str | None
     left: tuple[LeftBehind, ...]
+
+
+class CommandProcess(Protocol):
+    """A command in an `async with` block; leaving the block early ends it."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
+
+    async def read(self, patience: float | None = None) -> bytes | None:
+        """Return the next piece of output, `b""` at its end, None after `patience` seconds."""
+
+    async def end(self) -> ProcessEnd:
+        """Wait until the command exits; return how.
+
+        Raises:
+            StartError: the command did not start.
+        """
+        ...
 
 
 class Running:

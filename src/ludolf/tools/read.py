@@ -73,26 +73,28 @@ class ReadTool(ToolDefaults):
         address = ctx.address(args["path"])
         if ctx.documents is not None and address is not None:
             document = await ctx.documents.read(address)
-            work = partial(_look_into, document, _Scan(start, limit), address)
+            work = partial(_look_into, document, LineScan(start, limit), address)
             return _remarked(await self._output(await asyncio.to_thread(work), ctx), document)
-        path = resolve_existing(args["path"], ctx.cwd, ctx.home)
-        scan = _Scan(start, limit)
-        text = await read_in_editor(path, ctx)
-        look: Callable[[], _Picture | _Selection] = partial(_look_at, path, scan, ctx.walls)
-        if text is not None:
-            look = partial(_scan_text, text, scan)
-        selected = await asyncio.to_thread(look)
+        selected = await self._select(args["path"], LineScan(start, limit), ctx)
         return await self._output(selected, ctx, args["path"])
 
+    async def _select(self, name: str, scan: "LineScan", ctx: ToolContext) -> "Selected":
+        path = resolve_existing(name, ctx.cwd, ctx.home)
+        text = await read_in_editor(path, ctx)
+        look: Callable[[], Selected] = partial(_look_at, path, scan, ctx.walls)
+        if text is not None:
+            look = partial(scan_text, text, scan)
+        return await asyncio.to_thread(look)
+
     async def _output(
-        self, selected: "_Picture | _Selection", ctx: ToolContext, path: str | None = None
+        self, selected: "Selected", ctx: ToolContext, path: str | None = None
     ) -> ToolOutput:
         """`path` is the file for other tools; None if only this tool can read the content."""
-        if isinstance(selected, _Picture):
+        if isinstance(selected, ReadPicture):
             return await self._image_output(selected, ctx)
         return _text_output(selected, path)
 
-    async def _image_output(self, picture: "_Picture", ctx: ToolContext) -> ToolOutput:
+    async def _image_output(self, picture: "ReadPicture", ctx: ToolContext) -> ToolOutput:
         own = image_limits(ctx.input_limits) if ctx.input_limits else self._options.image_limits
         limits = own if self._options.auto_resize else None
         fitted = await fit_image(picture.data, limits)
@@ -104,12 +106,12 @@ class ReadTool(ToolDefaults):
         return ToolOutput(content=(text, fitted.image) if fitted.image else (text,))
 
 
-class _Picture(msgspec.Struct, frozen=True):
+class ReadPicture(msgspec.Struct, frozen=True):
     data: bytes
     mime_type: str
 
 
-class _Selection(msgspec.Struct, frozen=True, kw_only=True):
+class ReadLines(msgspec.Struct, frozen=True, kw_only=True):
     """Selected lines of a file: as much of their text as is shown, and the size of all."""
 
     head: bytes
@@ -120,12 +122,15 @@ class _Selection(msgspec.Struct, frozen=True, kw_only=True):
     first_line_bytes: int
 
 
-def _look_at(path: Path, scan: "_Scan", walls: Walls | None) -> "_Picture | _Selection":
+Selected = ReadPicture | ReadLines
+
+
+def _look_at(path: Path, scan: "LineScan", walls: Walls | None) -> Selected:
     with closing_file(_open(path, walls)) as file:
         try:
             opening = os.read(file, SNIFF_BYTES)
             if mime_type := sniff(opening):
-                return _Picture(_read_all(file, opening), mime_type)
+                return ReadPicture(_read_all(file, opening), mime_type)
             return _select(file, opening, path, scan)
         except OSError as error:
             raise ToolFailure(error_text(error, "read")) from error
@@ -134,10 +139,15 @@ def _look_at(path: Path, scan: "_Scan", walls: Walls | None) -> "_Picture | _Sel
 def _open(path: Path, walls: Walls | None) -> int:
     try:
         return open_regular(path, walls)
-    except IsADirectoryError as error:
-        raise ToolFailure(error_text(error, "read")) from error
     except OSError as error:
-        raise ToolFailure(error_text(error, "access", path)) from error
+        raise not_opened(error, path) from error
+
+
+def not_opened(error: OSError, path: Path) -> ToolFailure:
+    """Return the failure of a read."""
+    if isinstance(error, IsADirectoryError):
+        return ToolFailure(error_text(error, "read"))
+    return ToolFailure(error_text(error, "access", path))
 
 
 def _read_all(file: int, opening: bytes) -> bytes:
@@ -145,34 +155,42 @@ def _read_all(file: int, opening: bytes) -> bytes:
     while chunk := os.read(file, _CHUNK):
         chunks.append(chunk)
         size += len(chunk)
-        if size > MAX_IMAGE_BYTES:
-            raise ToolFailure(
-                f"Image is too large to read: more than {size_words(MAX_IMAGE_BYTES)}."
-            )
+        refuse_huge_image(size)
     return b"".join(chunks)
 
 
-def _select(file: int, opening: bytes, path: Path, scan: "_Scan") -> _Selection:
-    _refuse_huge(os.fstat(file).st_size, path)
+def _select(file: int, opening: bytes, path: Path, scan: "LineScan") -> ReadLines:
+    refuse_huge(os.fstat(file).st_size, path)
     seen = 0
     chunk = opening
     while chunk:
         seen += len(chunk)
-        _refuse_huge(seen, path)
+        refuse_huge(seen, path)
         scan.feed(chunk)
         chunk = os.read(file, _CHUNK)
     return scan.finish()
 
 
-def _refuse_huge(size: int, path: Path) -> None:
-    if size > MAX_SCAN_BYTES:
+def refuse_huge_image(size: int) -> None:
+    """Raises:
+    ToolFailure: an image has more bytes than tools read.
+    """
+    if size > MAX_IMAGE_BYTES:
+        raise ToolFailure(f"Image is too large to read: more than {size_words(MAX_IMAGE_BYTES)}.")
+
+
+def refuse_huge(size: int, path: Path, limit: int = MAX_SCAN_BYTES) -> None:
+    """Raises:
+    ToolFailure: a text has more bytes than tools read.
+    """
+    if size > limit:
         raise ToolFailure(
-            f"File is too large to read: more than {size_words(MAX_SCAN_BYTES)}. "
+            f"File is too large to read: more than {size_words(limit)}. "
             f"Use bash: sed -n '1,200p' {path} | head -c {MAX_BYTES}"
         )
 
 
-class _Scan:
+class LineScan:
     """Scan a file once; keep only as much of the selected lines as can be shown."""
 
     def __init__(self, start: int, limit: int | None) -> None:
@@ -212,7 +230,7 @@ class _Scan:
         self._newlines += newlines
         self._ends_with_newline = part[-1] == 0x0A
 
-    def finish(self) -> _Selection:
+    def finish(self) -> ReadLines:
         file_lines = self._line + 1
         if self._start >= file_lines:
             offset = self._start + 1
@@ -221,7 +239,7 @@ class _Scan:
         # Lines are joined, so the newline after the last of them is not part of the selection.
         joined = self._ends_with_newline and stop < file_lines
         open_line = self._bytes > 0 and not self._ends_with_newline
-        return _Selection(
+        return ReadLines(
             head=bytes(self._head[: self._bytes - 1] if joined else self._head),
             totals=Totals(lines=self._newlines + open_line, bytes=self._bytes - joined),
             first=self._start + 1,
@@ -231,26 +249,26 @@ class _Scan:
         )
 
 
-def _look_into(document: Document, scan: _Scan, address: str) -> _Picture | _Selection:
+def _look_into(document: Document, scan: LineScan, address: str) -> Selected:
     if document.content_type.startswith("image/") and document.content_type not in _TEXT_IMAGES:
         return _picture(document, address)
-    return _scan_text(document.content.encode("utf-8", "replace"), scan)
+    return scan_text(document.content.encode("utf-8", "replace"), scan)
 
 
-def _scan_text(data: bytes, scan: _Scan) -> _Selection:
+def scan_text(data: bytes, scan: LineScan) -> ReadLines:
     for at in range(0, len(data), _CHUNK):
         scan.feed(data[at : at + _CHUNK])
     return scan.finish()
 
 
-def _picture(document: Document, address: str) -> _Picture:
+def _picture(document: Document, address: str) -> ReadPicture:
     from base64 import b64decode
 
     try:
         data = b64decode(document.content, validate=True)
     except ValueError as error:
         raise ToolFailure(f"The image at {address} is not base64: {error}") from error
-    return _Picture(data, sniff(data[:SNIFF_BYTES]) or document.content_type)
+    return ReadPicture(data, sniff(data[:SNIFF_BYTES]) or document.content_type)
 
 
 def _remarked(output: ToolOutput, document: Document) -> ToolOutput:
@@ -262,7 +280,7 @@ def _remarked(output: ToolOutput, document: Document) -> ToolOutput:
     return structs.replace(output, details=typed, content=(*output.content, *more))
 
 
-def _text_output(selection: _Selection, path: str | None) -> ToolOutput:
+def _text_output(selection: ReadLines, path: str | None) -> ToolOutput:
     text = selection.head.decode("utf-8", "replace")
     # Replacement marks are longer than the bytes that they replace, so measure the shown text.
     whole = len(selection.head) == selection.totals.bytes
@@ -274,7 +292,7 @@ def _text_output(selection: _Selection, path: str | None) -> ToolOutput:
     return text_output(f"{shown.content}\n\n[{notice}]" if notice else shown.content, details)
 
 
-def _too_wide(selection: _Selection, path: str | None) -> str:
+def _too_wide(selection: ReadLines, path: str | None) -> str:
     line, size = selection.first, size_words(selection.first_line_bytes)
     limit = size_words(MAX_BYTES)
     if path is None:
@@ -287,7 +305,7 @@ def _too_wide(selection: _Selection, path: str | None) -> str:
     )
 
 
-def _notice(selection: _Selection, shown: Truncation) -> str | None:
+def _notice(selection: ReadLines, shown: Truncation) -> str | None:
     first, total = selection.first, selection.file_lines
     if shown.truncated:
         last = first + shown.output_lines - 1

@@ -57,7 +57,9 @@ def ripgrep_path(cwd: Path, path: str) -> str | None:
 
 
 def grep_command(grep: Grep, env: Mapping[str, str], program: str | None) -> ProcessCommand:
-    argv = _ripgrep(grep, program) if program else _stand_in(_query(grep))
+    argv = _stand_in(_query(grep))
+    if program:
+        argv = ("/bin/sh", "-c", _LIMITED, program, *ripgrep_arguments(grep))
     return ProcessCommand(argv=argv, cwd=grep.root, env=env)
 
 
@@ -157,7 +159,8 @@ async def each_record(
         ) from None
 
 
-def _ripgrep(grep: Grep, program: str) -> tuple[str, ...]:
+def ripgrep_arguments(grep: Grep) -> tuple[str, ...]:
+    """Return the arguments of ripgrep for a search in the folder in which it is started."""
     flags = ["--no-config", "--no-messages", "--hidden", "--no-require-git"]
     flags += ["--no-ignore-global", "--no-ignore-exclude", "--sort=path", "--color=never"]
     flags += ["--no-heading", "--with-filename", "--null", "--line-number"]
@@ -172,8 +175,7 @@ def _ripgrep(grep: Grep, program: str) -> tuple[str, ...]:
         flags.append(f"--glob={grep.glob}")
     # At the end, since the last matching glob decides.
     flags.append(f"--glob=!{search.ALWAYS_SKIPPED}")
-    argv = (program, *flags, f"--regexp={grep.pattern}", "--", f"./{grep.only or ''}")
-    return ("/bin/sh", "-c", _LIMITED, *argv)
+    return (*flags, f"--regexp={grep.pattern}", "--", f"./{grep.only or ''}")
 
 
 def _query(grep: Grep) -> dict[str, object]:

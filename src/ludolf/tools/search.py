@@ -254,11 +254,16 @@ def _is_ignored(full_path: str, is_folder: bool, rules: list[IgnoreFile]) -> boo
     return False
 
 
+def find_pattern(pattern: str) -> tuple[str, bool]:
+    """Return the glob of `find`, and whether it is for whole paths."""
+    if "/" in pattern and not pattern.startswith(("/", "**/")):
+        pattern = f"**/{pattern}"
+    return pattern, "/" in pattern
+
+
 def find_paths(root: str, pattern: str) -> Iterator[str]:
     """Yield paths that match a glob: by name, or by the whole path if the glob has a slash."""
-    whole = "/" in pattern
-    if whole and not pattern.startswith(("/", "**/")):
-        pattern = f"**/{pattern}"
+    pattern, whole = find_pattern(pattern)
     fits = re.compile(glob_expression(pattern, braces=True)).fullmatch
     for entry in walk(root):
         if fits(entry.full_path if whole else entry.path.rpartition("/")[2]):

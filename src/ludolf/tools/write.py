@@ -37,14 +37,17 @@ class WriteTool(ToolDefaults):
             async with name_lock(address):
                 await ctx.documents.write(address, without_surrogates(args["content"]))
             return text_output(f"Successfully wrote to {address}")
-        target = resolve(args["path"], ctx.cwd, ctx.home)
         data = without_surrogates(args["content"]).encode()
+        return text_output(f"Successfully wrote to {await self._store(args['path'], data, ctx)}")
+
+    async def _store(self, path: str, data: bytes, ctx: ToolContext) -> str:
+        """Write the file; return its path and a remark for the message."""
+        target = resolve(path, ctx.cwd, ctx.home)
         async with file_lock(target):
             remark = await write_in_editor(target, data, ctx)
             if remark is None:
                 await settle_in_thread(partial(_write, target, data, ctx.walls))
-        place = landed_at(args["path"], target, ctx.cwd)
-        return text_output(f"Successfully wrote to {place}{remark or ''}")
+        return landed_at(path, target, ctx.cwd) + (remark or "")
 
 
 def _write(target: Path, data: bytes, walls: Walls | None) -> None:

@@ -120,18 +120,7 @@ class Shell(Component):
     async def _stream(
         self, command: str, tail: "OutputTail", reply_id: msgspec.Raw | None
     ) -> "ProcessEnd":
-        from ludolf.tools.process import Running, inside, shell_command
-
-        settings = self.workspace.settings
-        prepared = shell_command(
-            command,
-            cwd=self.workspace.cwd,
-            env=self.toolset.environment(),
-            shell_path=settings.shell_path,
-            prefix=settings.shell_command_prefix,
-        )
-        walls = self.features.walls(self.workspace.cwd)
-        async with Running(inside(prepared, walls)) as child:
+        async with self.toolset.command(command) as child:
             while chunk := await child.read():
                 await self._emit(tail.feed(chunk), reply_id)
             await self._emit(tail.finish(), reply_id)

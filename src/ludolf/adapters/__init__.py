@@ -1,0 +1,1 @@
+"""Adapters for evaluation harnesses: Inspect and Harbor. See docs/evaluation.md."""

@@ -1,0 +1,53 @@
+"""Installs Inspect and Harbor: `python -m tests.fleet.install_inspect FOLDER`.
+
+Each has an environment below the folder, with Ludolf from this repository. Needs access to PyPI.
+Harbor needs Python 3.12 or newer; if it cannot be installed, its tests are skipped.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# Inspect's bridge for programs in the sandbox needs the library of the API that they use.
+INSPECT = ("inspect-ai>=0.3.285,<0.4", "anthropic")
+HARBOR = ("harbor>=0.25,<0.26",)
+HARBOR_PYTHONS = ("python3.14", "python3.13", "python3.12")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]).absolute()
+    problem = _install(folder / "inspect", INSPECT, sys.executable)
+    if problem:
+        sys.exit(problem)
+    python = next(filter(None, map(shutil.which, HARBOR_PYTHONS)), None)
+    problem = _install(folder / "harbor", HARBOR, python) if python else "no Python 3.12 or newer"
+    if problem:
+        sys.stderr.write(f"Harbor is left out: {problem}\n")
+
+
+def _install(place: Path, packages: tuple[str, ...], python: str) -> str | None:
+    """Return what failed; None if the packages are installed."""
+    stamp, wanted = place / "installed.txt", "\n".join(packages)
+    if stamp.exists() and stamp.read_text() == wanted:
+        return None
+    sys.stderr.write(f"Installing {packages[0]} into {place} ...\n")
+    pip = (str(place / "bin" / "python"), "-m", "pip", "install", "--quiet")
+    problem = _run(python, "-m", "venv", "--clear", str(place)) or _run(
+        *pip, "--disable-pip-version-check", *packages, "--editable", str(ROOT)
+    )
+    if problem is None:
+        stamp.write_text(wanted)
+    return problem
+
+
+def _run(*words: str) -> str | None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return None
+    return f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}"
+
+
+if __name__ == "__main__":
+    main()
