@@ -9,11 +9,14 @@ export interface AbortAndPromptCommand {
   type: "abort_and_prompt";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
-  message: string;
   images?: ImageInput[] | null;
   attachments?: Attachment[] | null;
-  streamingBehavior?: "followUp" | "steer" | null;
   outputSchema?: Record<string, unknown> | null;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
+  message: string;
+  streamingBehavior?: "followUp" | "steer" | null;
 }
 
 export interface AbortAndPromptResponse {
@@ -84,9 +87,10 @@ export interface AgentSettled {
   type: "agent_settled";
 }
 
-/** First event of a run. */
+/** First event of a run; `traceparent` names its span if telemetry is on. */
 export interface AgentStart {
   type: "agent_start";
+  traceparent?: string;
 }
 
 /**
@@ -1093,8 +1097,11 @@ export interface FollowUpCommand {
   type: "follow_up";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
-  message: string;
   images?: ImageInput[] | null;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
+  message: string;
 }
 
 export interface FollowUpResponse {
@@ -1550,13 +1557,19 @@ export interface HostTool {
   timeoutMs?: number | null;
 }
 
-/** The host is to run one of its tools; its answer names this id. */
+/**
+ * The host is to run one of its tools; its answer names this id.
+ *
+ * With telemetry on, the trace context is that of the call.
+ */
 export interface HostToolCall {
   type: "host_tool_call";
   id: string;
   toolCallId: string;
   toolName: string;
   arguments: Record<string, unknown>;
+  traceparent?: string;
+  tracestate?: string;
 }
 
 /** A call was cancelled; a result that still arrives is ignored. */
@@ -2574,12 +2587,16 @@ export interface OmpUserMessage {
  * `env` replaces the server's environment for keys, tools and commands of this session.
  * `options` are those of the command line that concern a session, in camelCase.
  * `wait`: the run waits for this client if it reads too slowly. `isolated`: the session runs in a
- * process of its own.
+ * process of its own. `traceparent`, `tracestate` and `baggage` are the trace context of prompts
+ * that carry none.
  */
 export interface OpenCommand {
   type: "open";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
   cwd?: string | null;
   session?: string;
   env?: Record<string, string> | null;
@@ -2710,11 +2727,14 @@ export interface PromptCommand {
   type: "prompt";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
-  message: string;
   images?: ImageInput[] | null;
   attachments?: Attachment[] | null;
-  streamingBehavior?: "followUp" | "steer" | null;
   outputSchema?: Record<string, unknown> | null;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
+  message: string;
+  streamingBehavior?: "followUp" | "steer" | null;
 }
 
 export interface PromptResponse {
@@ -3410,8 +3430,11 @@ export interface SteerCommand {
   type: "steer";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
-  message: string;
   images?: ImageInput[] | null;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
+  message: string;
 }
 
 export interface SteerResponse {

@@ -32,7 +32,15 @@ class Bare(Value):
     """A command without parameters."""
 
 
-class Prompt(Value):
+class Traced(Value, kw_only=True):
+    """W3C trace context of the host: the run becomes a child of its span, if telemetry is on."""
+
+    traceparent: str | None = None
+    tracestate: str | None = None
+    baggage: str | None = None
+
+
+class Prompt(Traced, kw_only=True):
     message: str
     images: list[Any] | None = None
     attachments: list[Any] | None = None
@@ -40,7 +48,7 @@ class Prompt(Value):
     output_schema: Any = None
 
 
-class QueueMessage(Value):
+class QueueMessage(Traced, kw_only=True):
     message: str
     images: list[Any] | None = None
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ludolf.base import Value
-from ludolf.protocol.commands import Bare, CommandSpec
+from ludolf.protocol.commands import Bare, CommandSpec, Traced
 from ludolf.protocol.results import State
 
 PROTOCOL_VERSION = 1
@@ -34,13 +34,14 @@ class Hello(Value):
     protocol: Any = PROTOCOL_VERSION
 
 
-class Open(Value):
+class Open(Traced, kw_only=True):
     """Open a session: `new`, `last` (the latest of the folder), an id or a path.
 
     `env` replaces the server's environment for keys, tools and commands of this session.
     `options` are those of the command line that concern a session, in camelCase.
     `wait`: the run waits for this client if it reads too slowly. `isolated`: the session runs in a
-    process of its own.
+    process of its own. `traceparent`, `tracestate` and `baggage` are the trace context of prompts
+    that carry none.
     """
 
     cwd: str | None = None

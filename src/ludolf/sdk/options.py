@@ -9,6 +9,7 @@ from ludolf.ai.builtin.scripted import Scripted
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
+from ludolf.config.settings.home import has_global_provider
 from ludolf.config.settings.options import Options
 from ludolf.sdk.backend import ModelBackend, Speaker
 
@@ -47,6 +48,8 @@ class SessionOptions(TypedDict, total=False):
     sandbox         "off" (default), "workspace" or "read-only": what bash and file tools may write
     sandbox_network "on" (default) or "off"
     mask_secrets    replace secret values with placeholders in requests to the model
+    telemetry       True, False or an OpenTelemetry `TracerProvider`: where runs are reported;
+                    default: to the global provider if the program has set one
     on_dialog       function that answers dialogs and approvals: takes the request, returns the
                     value, or None to dismiss it
     on_warning      function that receives warnings; default: the `warnings` module
@@ -87,6 +90,7 @@ class SessionOptions(TypedDict, total=False):
     sandbox: Literal["off", "workspace", "read-only"]
     sandbox_network: Literal["on", "off"]
     mask_secrets: bool
+    telemetry: object
     on_dialog: Callable[..., Any]
     on_warning: Callable[[str], None]
 
@@ -119,6 +123,7 @@ def start_options(given: SessionOptions) -> Options:
     for name in _SAME:
         if name in given:
             setattr(options, name, given[name])  # type: ignore[literal-required]  # all are keys
+    options.telemetry = given.get("telemetry", has_global_provider())
     _place(options, given)
     _resources(options, given)
     if "settings" in given:

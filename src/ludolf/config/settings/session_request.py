@@ -19,6 +19,8 @@ _NOT_OFFERED = frozenset(
         "factories",
         "session",
         "settings",
+        "telemetry",
+        "trace",
     )
 )
 

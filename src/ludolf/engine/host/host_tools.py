@@ -103,7 +103,12 @@ class HostTools:
             ToolFailure: the host reported an error, is gone, or was too slow.
         """
         request = HostToolCall(
-            id=new_call_id(), tool_call_id=ctx.call_id, tool_name=tool.name, arguments=args
+            id=new_call_id(),
+            tool_call_id=ctx.call_id,
+            tool_name=tool.name,
+            arguments=args,
+            traceparent=ctx.trace.get("traceparent"),
+            tracestate=ctx.trace.get("tracestate"),
         )
         what = f'Host tool "{tool.name}"'
         return await self.calls.run(HostCall(what, ctx, tool.timeout_ms, request))
