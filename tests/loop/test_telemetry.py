@@ -180,6 +180,13 @@ async def test_a_steering_message_is_linked_to_the_run(tmp_path: Path, seen: Col
     assert seen.one("invoke_agent ludolf").links == (PARENT.split("-")[2],)
 
 
+async def test_the_exact_dialect_has_no_further_field(tmp_path: Path, seen: Collector) -> None:
+    async with stage(tmp_path, say("fine"), dialect="pi-0.79", lawful=False) as s:
+        await s.run("go")
+        assert s.of_type("agent_start") == [{"type": "agent_start"}]
+    assert seen.named("invoke_agent ludolf")
+
+
 async def test_nothing_changes_on_the_wire_without_telemetry(tmp_path: Path) -> None:
     async with stage(tmp_path, say("fine")) as s:
         told = await s.run("go", traceparent=PARENT)
