@@ -280,6 +280,8 @@ class _CountedExporter(SpanExporter):
 _lock = threading.Lock()
 # By process, since a child of a fork has its own exporter, and by plan.
 _pipelines: dict[tuple[int, TelemetryPlan], Pipeline] = {}
+# Without users, but still exporting.
+_ending: list[Pipeline] = []
 
 
 def acquire(plan: TelemetryPlan, environ: Mapping[str, str], warn: Warn) -> Pipeline:
@@ -304,8 +306,10 @@ def release(pipeline: Pipeline, warn: Warn, seconds: float = END_SECONDS) -> boo
         for key, found in list(_pipelines.items()):
             if found is pipeline:
                 del _pipelines[key]
+        _ending.append(pipeline)
     in_time = pipeline.shut_down(seconds)
-    pipeline.users.clear()
+    with _lock:
+        _ending.remove(pipeline)
     return in_time
 
 
@@ -329,7 +333,7 @@ class ExportWatch(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = _ADDRESS_QUERY.sub("?…", record.getMessage())[:300]
         kind, reason = classify_failure(text)
-        for pipeline in list(_pipelines.values()):
+        for pipeline in (*_pipelines.values(), *_ending):
             pipeline.warn(kind, f"Telemetry: {reason}. The run is not affected. ({text})")
 
 
