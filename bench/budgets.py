@@ -118,6 +118,11 @@ LINES = (
     Line("serve.attach.100", "server: attach to 100 MB, last 20 entries", "ms", "none", 10),
     Line("serve.load.10", "server: load a session of 10 MB, CPU", "ms", "none", 60),
     Line("serve.load.100", "server: load a session of 100 MB, CPU", "ms", "none", 300),
+    Line("telemetry.none", "start without telemetry, the check", "ms", "none", 0.1),
+    Line("telemetry.turn", "telemetry: a turn with one tool call, CPU", "ms", "none", 0.4),
+    Line("telemetry.delta", "telemetry: CPU per delta", "µs", "none", 0.4),
+    Line("telemetry.export", "telemetry: export, CPU per span", "ms", "none", 0.15),
+    Line("telemetry.end", "telemetry: end with a dead collector", "s", "none", 2.5),
 )
 BY_KEY = {line.key: line for line in LINES}
 

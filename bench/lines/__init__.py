@@ -17,6 +17,7 @@ from bench.lines import (
     sessions,
     start,
     streaming,
+    telemetry,
     tool_loop,
 )
 from bench.stage import Stage
@@ -35,6 +36,7 @@ GROUPS: dict[str, Callable[[Stage], None]] = {
     "mcp": mcp.measure,
     "acp": acp.measure,
     "serve": serve.measure,
+    "telemetry": telemetry.measure,
     "odd": odd.measure,
     "growth": growth.measure,
 }

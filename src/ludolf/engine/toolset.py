@@ -1,7 +1,7 @@
 """The tools of an engine: which exist, which are active, and what their commands inherit."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -18,7 +18,6 @@ DEFAULT_ACTIVE = ("read", "bash", "edit", "write")
 # Built in too, but offered only if the settings or the dialect ask for them.
 ON_DEMAND = ("task", "todo", "todo_write")
 MCP_PREFIX = "mcp__"
-NO_TRACE: Mapping[str, str] = {}
 
 
 class _Source(msgspec.Struct, frozen=True):
@@ -220,10 +219,10 @@ class Toolset:
             wipe(hidden, self._workspace.environ)
         return hidden
 
-    def environment(self, trace: Mapping[str, str] = NO_TRACE) -> dict[str, str]:
+    def environment(self, trace: Callable[[], Mapping[str, str]] = dict) -> dict[str, str]:
         """Return the environment of commands: without provider keys, with session variables.
 
-        `trace` is the trace context of the call that runs the command.
+        `trace` returns the trace context of the call that runs the command.
         """
         hidden = self.hide_keys()
         environment = {
@@ -242,9 +241,9 @@ class Toolset:
             environment["PI_PROVIDER"] = model.provider
             environment["PI_MODEL"] = model.id
             environment["PI_REASONING_LEVEL"] = self._models.level
-        if trace:
+        if fields := trace():
             environment.pop("TRACESTATE", None)
-            environment |= {name.upper(): value for name, value in trace.items()}
+            environment |= {name.upper(): value for name, value in fields.items()}
         return environment
 
 

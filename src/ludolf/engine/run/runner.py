@@ -227,7 +227,7 @@ class TurnIO(AgentIO):
             self._hub.post(tool_update(call, partial))
 
         model, cwd = self._runner.models.current, self._runner.workspace.cwd
-        trace = self._features.trace_fields(call.id)
+        trace = partial(self._features.trace_fields, call.id)
         return ToolContext(
             call_id=call.id,
             cwd=cwd,

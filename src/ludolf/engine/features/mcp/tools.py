@@ -78,7 +78,7 @@ class McpTool(ToolDefaults):
                 args,
                 timeout=self.entry.timeout or CALL_SECONDS,
                 on_progress=_progress(ctx),
-                meta=ctx.trace,
+                meta=ctx.trace(),
             )
 
 

@@ -28,6 +28,11 @@ def span_context_of(trace: TraceContext) -> SpanContext:
 
 def fields_of(context: Context) -> dict[str, str]:
     """Return `traceparent`, and `tracestate` if there is one, for children of a span."""
-    carrier: dict[str, str] = {}
-    _propagator.inject(carrier, context)
-    return carrier
+    span = get_current_span(context).get_span_context()
+    if not span.is_valid:
+        return {}
+    parent = f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"
+    fields = {"traceparent": parent}
+    if span.trace_state:
+        fields["tracestate"] = span.trace_state.to_header()
+    return fields

@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from ludolf.agent.events import MessageEnd, ToolEnd, ToolStart
+from ludolf.agent.events import MessageEnd, MessageUpdate, ToolEnd, ToolStart
 from ludolf.ai.draft import Draft
+from ludolf.ai.messages import AssistantMessage
 from ludolf.ai.provider import Provider, Request
 from ludolf.base.trace_context import TraceContext, trace_context_of
 from ludolf.config.settings.safety_settings import read_sandbox
@@ -29,7 +30,7 @@ from ludolf.engine.features.telemetry.items import (
     SessionNoted,
     TraceJoined,
 )
-from ludolf.engine.features.telemetry.watch import RequestFailure, RequestWatch, WatchedProvider
+from ludolf.engine.features.telemetry.watch import RequestWatch, WatchedProvider
 from ludolf.engine.hub import Sink
 from ludolf.protocol.events import (
     AgentSettled,
@@ -61,13 +62,21 @@ _TAPPED: frozenset[type] = frozenset(
 
 
 class EventTap(Sink):
-    """Passes on the events that telemetry needs; pieces of an answer are not among them."""
+    """Passes on the events that telemetry needs.
+
+    Of the pieces of an answer that is only the first, so that all others cost nothing.
+    """
 
     def __init__(self, take: Callable[[Event], None]) -> None:
         self._take = take
+        self._wanted: set[type] = set(_TAPPED)
+
+    def want_piece(self, wanted: bool) -> None:
+        """Pass on pieces of an answer too, or not any more."""
+        (self._wanted.add if wanted else self._wanted.discard)(MessageUpdate)
 
     def take(self, event: Event) -> None:
-        if type(event) in _TAPPED:
+        if type(event) in self._wanted:
             self._take(event)
 
 
@@ -83,7 +92,8 @@ class Telemetry(Feature, RequestWatch):
         self._recorder: RunRecorder | None = None
         self._early: deque[tuple[Any, int]] = deque(maxlen=MOST_EARLY)
         self._keys = count(1)
-        self._turn_keys: set[int] = set()
+        # The last request of a turn, until its message.
+        self._turn: tuple[int, Draft] | None = None
         self._running = False
         # Of the next run: from the host, and of the program that calls the SDK.
         self._trace: TraceContext | None = None
@@ -91,7 +101,8 @@ class Telemetry(Feature, RequestWatch):
         # Of prompts that carry none: that of `open`, or of the environment.
         options = bundles.workspace.options
         self._default_trace = options.trace or trace_context_of(options.environ)
-        self._detach = bundles.conversation.hub.attach(EventTap(self._take))
+        self._tap = EventTap(self._take)
+        self._detach = bundles.conversation.hub.attach(self._tap)
 
     # ------------------------------------------------------------ life
 
@@ -148,6 +159,11 @@ class Telemetry(Feature, RequestWatch):
     def _take(self, event: Event) -> None:
         if isinstance(event, Warned) and event.message.startswith(_OWN_WARNING):
             return
+        if isinstance(event, MessageUpdate):
+            self._start_answer()
+            return
+        if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
+            self._end_turn()
         self._note(event)
         if isinstance(event, AgentSettled):
             self._running = False
@@ -235,11 +251,12 @@ class Telemetry(Feature, RequestWatch):
     def wrap_provider(self, provider: Provider) -> Provider:
         return WatchedProvider(provider, self)
 
-    def send(self, request: Request) -> tuple[int, Request]:
+    def send(self, request: Request, draft: Draft) -> tuple[Request, int | None]:
         key, session = next(self._keys), self._bundles.conversation.session
         is_turn = request.session_id == session.id
         if is_turn:
-            self._turn_keys = {key}
+            self._turn = (key, draft)
+            self._tap.want_piece(True)
         address, port = _place(request.access.base_url or request.model.base_url)
         self._note(
             RequestSent(
@@ -254,7 +271,7 @@ class Telemetry(Feature, RequestWatch):
                 is_turn=is_turn,
             )
         )
-        return key, self._with_context(key, request)
+        return self._with_context(key, request), None if is_turn else key
 
     def _with_context(self, key: int, request: Request) -> Request:
         """Add the trace context for the model's server, if the user asked for it."""
@@ -272,15 +289,22 @@ class Telemetry(Feature, RequestWatch):
         context = self._recorder.request_context(key) if self._recorder is not None else None
         return {} if context is None else fields_of(context)
 
-    def start_answer(self, key: int) -> None:
-        self._note(FirstChunk(key))
+    def _start_answer(self) -> None:
+        """The first piece of an answer has arrived; the others are not looked at."""
+        self._tap.want_piece(False)
+        if self._turn is not None:
+            self._note(FirstChunk(self._turn[0]))
 
-    def end(self, key: int, failure: RequestFailure | None, draft: Draft) -> None:
-        kind, status = failure or (None, None)
-        # The end of a turn's request is its message; other requests have no events.
-        other = key not in self._turn_keys and failure is None
-        message = draft.finish() if other else None
-        self._note(RequestEnded(key=key, kind=kind, status=status, message=message))
+    def _end_turn(self) -> None:
+        """Say why a request has failed, before the message that ends it."""
+        self._tap.want_piece(False)
+        turn, self._turn = self._turn, None
+        if turn is not None and turn[1].failure is not None:
+            self._note(_ended(turn[0], turn[1]))
+
+    def end(self, key: int, draft: Draft, *, whole: bool) -> None:
+        message = draft.finish() if whole else None
+        self._note(_ended(key, draft, message))
 
     def waited_at_gate(self, provider: str, seconds: float) -> None:
         """Note that a request waited at a gate before it is sent."""
@@ -290,6 +314,13 @@ class Telemetry(Feature, RequestWatch):
 
     def on_approval(self, call_id: str, tool: str, state: ApprovalState, seconds: float) -> None:
         self._note(ApprovalNoted(call_id, tool, state, seconds))
+
+
+def _ended(key: int, draft: Draft, message: AssistantMessage | None = None) -> RequestEnded:
+    error = draft.failure
+    if error is None:
+        return RequestEnded(key=key, kind=None if message else "aborted", message=message)
+    return RequestEnded(key=key, kind=error.kind, status=error.status)
 
 
 def _place(url: str) -> tuple[str | None, int | None]:

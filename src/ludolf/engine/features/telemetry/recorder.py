@@ -76,13 +76,12 @@ class _Run:
 
 
 class _Chat:
-    """A request under way. `ended` is when its stream ended, if that was before its message."""
+    """A request under way; `kind` is that of its error."""
 
     def __init__(self, request: RequestSent, span: ChatSpan) -> None:
         self.request = request
         self.span = span
         self.kind: str | None = None
-        self.ended: int | None = None
 
 
 class RunRecorder:
@@ -223,7 +222,8 @@ class RunRecorder:
     def _send_request(self, item: RequestSent, at: int) -> None:
         if item.is_turn and self._turn is not None:
             # A gate sends a request again that the server refused; it has no message of its own.
-            self._finish(self._turn, None, self._turn.ended or at)
+            self._turn.kind = "rate_limit"
+            self._finish(self._turn, None, at)
         parent = self._in_run() if item.is_turn else self._here()
         span = self._output.spans.chat(item, at, parent)
         chat = self._chats[item.key] = _Chat(item, span)
@@ -262,7 +262,7 @@ class RunRecorder:
         chat = self._chats.get(item.key)
         if chat is None:
             return
-        chat.kind, chat.ended = item.kind, at
+        chat.kind = item.kind
         if item.status is not None:
             chat.span.set_status(item.status)
         if not chat.request.is_turn:

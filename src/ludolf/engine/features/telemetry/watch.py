@@ -1,36 +1,28 @@
-"""Watch requests to models: when one is sent, its first chunk, its end."""
+"""Watch requests to models: when one is sent, and the end of those without events."""
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.errors import ProviderError
 from ludolf.ai.provider import Provider, Request
-
-
-class RequestFailure(NamedTuple):
-    """The kind of an error or `aborted`, and the HTTP status if there is one."""
-
-    kind: str
-    status: int | None = None
 
 
 class RequestWatch(Protocol):
     """Takes what a watched provider sees."""
 
-    def send(self, request: Request) -> tuple[int, Request]:
-        """Called before a request is sent; returns its key, and the request to send."""
+    def send(self, request: Request, draft: Draft) -> tuple[Request, int | None]:
+        """Called before a request is sent; returns the request to send.
 
-    def start_answer(self, key: int) -> None:
-        """Called with the first chunk of the answer."""
+        Also returns the key of a request that is not part of a turn, such as that for a summary.
+        """
 
-    def end(self, key: int, failure: RequestFailure | None, draft: Draft) -> None:
-        """Called when the stream has ended; `failure` says why if it failed or was cancelled."""
+    def end(self, key: int, draft: Draft, *, whole: bool) -> None:
+        """Called when the stream of such a request has ended; `whole` unless it broke off."""
 
 
 class WatchedProvider(Provider):
-    """Adds nothing to an answer: each read of the network passes as it is."""
+    """Adds nothing to the answer of a turn, whose stream is that of the provider itself."""
 
     def __init__(self, inner: Provider, watch: RequestWatch) -> None:
         self._inner = inner
@@ -44,24 +36,19 @@ class WatchedProvider(Provider):
     def abort_text(self) -> str:
         return self._inner.abort_text
 
-    async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
-        key, sent = self._watch.send(request)
-        failure: RequestFailure | None = RequestFailure("aborted")
+    def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
+        sent, key = self._watch.send(request, draft)
+        stream = self._inner.stream(sent, draft)
+        return stream if key is None else self._watched(key, stream, draft)
+
+    async def _watched(
+        self, key: int, stream: AsyncGenerator[Iterable[StreamEvent]], draft: Draft
+    ) -> AsyncGenerator[Iterable[StreamEvent]]:
+        whole = False
         try:
-            async with aclosing(self._inner.stream(sent, draft)) as stream:
-                # The first item says that the server answers; the second is the first chunk.
-                async for head in stream:
-                    yield head
-                    break
-                async for chunk in stream:
-                    self._watch.start_answer(key)
-                    yield chunk
-                    break
-                async for chunk in stream:
-                    yield chunk
-            failure = None
-        except ProviderError as error:
-            failure = RequestFailure(error.kind, error.status)
-            raise
+            async with aclosing(stream):
+                async for events in stream:
+                    yield events
+            whole = True
         finally:
-            self._watch.end(key, failure, draft)
+            self._watch.end(key, draft, whole=whole)
