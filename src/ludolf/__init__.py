@@ -4,6 +4,7 @@
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from ludolf.fleet.api import batch as batch
     from ludolf.sdk import AgentSession as AgentSession
     from ludolf.sdk import Answer as Answer
     from ludolf.sdk import create_session as create_session
@@ -15,6 +16,10 @@ _SDK = ("AgentSession", "Answer", "create_session", "sync")
 
 def __getattr__(name: str) -> object:
     # The command line imports this package too, and must not pay for the SDK.
+    if name == "batch":
+        from ludolf.fleet.api import batch
+
+        return batch
     if name not in _SDK:
         raise AttributeError(f"module 'ludolf' has no attribute {name!r}")
     from ludolf import sdk

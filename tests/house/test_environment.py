@@ -8,7 +8,7 @@ import pytest
 from tests.house.source import Module, modules
 
 # They start engines, and pass an environment to each.
-OUTERMOST = frozenset(("acp", "cli", "client", "rpc", "sdk", "serve"))
+OUTERMOST = frozenset(("acp", "cli", "client", "fleet", "rpc", "sdk", "serve"))
 # Code that concerns the whole process, not a session.
 WHOLE_PROCESS = {
     "ai/providers/cloud_tokens.py": "whether libraries that read os.environ see the session's own",

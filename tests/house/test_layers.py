@@ -10,7 +10,7 @@ _TO_ENGINE = (*_TO_PROTOCOL, "mcp", "functions", "extensions", "page", "engine")
 
 # Every room may import itself and the package's version. Siblings may not import each other.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "": ("sdk",),
+    "": ("sdk", "fleet"),
     "base": (),
     "ai": ("base",),
     "agent": _LOW,
@@ -30,7 +30,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "client": (*_LOW, "agent", "session", "config", "protocol", "functions"),
     "tui": (*_LOW, "agent", "session", "config", "protocol", "page", "client"),
     "sdk": _TO_ENGINE,
-    "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client", "tui"),
+    "fleet": (*_TO_ENGINE, "sdk", "client"),
+    "cli": (*_TO_ENGINE, "rpc", "acp", "serve", "client", "tui", "fleet"),
     "__main__": ("cli",),
 }
 

@@ -279,3 +279,57 @@ async def test_a_refused_port_of_this_machine_is_not_worth_a_retry(host: str) ->
     await transport.close()
     assert caught.value.kind == "unreachable"
     assert caught.value.kind not in RETRYABLE
+
+
+# ---------------------------------------------------------------- shared connections
+
+
+async def _post(transport: Transport, url: str) -> None:
+    async with transport.post(url, {}, b"x") as reply:
+        await reply.text()
+
+
+async def test_transports_of_one_loop_share_connections_until_the_last_one_closes() -> None:
+    with Loopback(Canned(chunks=(b"a",))) as server:
+        transports = [Transport({}) for _ in range(5)]
+        for transport in transports:
+            await _post(transport, server.url)
+        assert server.connections == 1
+        for transport in transports[1:]:
+            await transport.close()
+            await transport.close()
+        await _post(transports[0], server.url)
+        assert server.connections == 1
+        await transports[0].close()
+        await _post(transports[0], server.url)
+        assert server.connections == 2
+        await transports[0].close()
+
+
+def test_each_loop_has_its_own_connections() -> None:
+    async def ask_once(url: str) -> None:
+        transport = Transport({})
+        await _post(transport, url)
+        await transport.close()
+
+    with Loopback(Canned(chunks=(b"a",))) as server:
+        for _ in range(3):
+            asyncio.run(ask_once(server.url))
+        assert server.connections == 3
+
+
+async def test_a_shared_pool_keeps_proxies_and_their_passwords_apart() -> None:
+    with Loopback(Canned(chunks=(b"a",))) as proxy, Loopback(Canned(chunks=(b"b",))) as server:
+        direct = Transport({})
+        address = proxy.url.removeprefix("http://")
+        logins = ("one:secret", "two:other")
+        through = [Transport({"http_proxy": f"http://{login}@{address}"}) for login in logins]
+        for transport in (*through, direct, *through):
+            await _post(transport, server.url if transport is direct else "http://model.test/v1")
+        sent = [asked.headers.get("proxy-authorization") for asked in proxy.requests]
+        expected = ["Basic " + base64.b64encode(login.encode()).decode() for login in logins]
+        assert sent == expected * 2
+        assert len(server.requests) == 1
+        assert "proxy-authorization" not in server.requests[0].headers
+        for transport in (*through, direct):
+            await transport.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ludolf.tools import supervisor
 from ludolf.tools.process import ProcessEnd, Running, StartError, shell_command
 from ludolf.tools.process_tree import WARDEN
 from tests.unit.test_tools_process import first_line, gone
@@ -224,3 +225,63 @@ def test_a_command_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     with pytest.raises(StartError, match=r"Cannot start .*/plain: .*Permission denied"):
         asyncio.run(attempt(str(tmp_path / "plain")))
+
+
+FORKS = """
+import subprocess, sys, threading
+def start():
+    child = subprocess.Popen(["sleep", "60"])
+    print(child.pid, flush=True)
+    child.wait()
+threading.Thread(target=start).start()
+"""
+
+
+@pytest.mark.parametrize("has_lists", [True, False])
+def test_descendants_are_found_through_shells_and_threads(
+    has_lists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_lists:  # as in a kernel without lists of children
+        monkeypatch.setattr(os.path, "exists", lambda path: False)
+    text = f"sh -c 'sleep 60 & echo $!; wait' & exec {sys.executable} -c {shlex.quote(FORKS)}"
+    with subprocess.Popen(["sh", "-c", text], stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        sleepers = {int(shell.stdout.readline()) for _ in range(2)}
+        found = {process.pid: process.parent for process in supervisor.below(shell.pid)}
+        shells = [pid for pid, parent in found.items() if parent == shell.pid]
+        for pid in (*found, shell.pid):
+            os.kill(pid, signal.SIGKILL)
+    assert sleepers < set(found)
+    assert set(found) - sleepers <= set(shells)
+    assert os.getpid() not in found
+
+
+READS = """
+import asyncio, os, subprocess, sys
+from pathlib import Path
+from ludolf.tools.process import Running, shell_command
+
+reads = []
+sys.addaudithook(lambda name, args: name == "open" and reads.append(str(args[0])))
+others = [subprocess.Popen(["sleep", "60"]) for _ in range(40)]
+
+async def run():
+    async with Running(shell_command("true", cwd=Path("."), env=os.environ)) as command:
+        await command.exit_code()
+
+asyncio.run(run())
+reads.clear()
+for _ in range(5):
+    asyncio.run(run())
+for other in others:
+    other.kill()
+    other.wait()
+os.write(1, str(sum(name.startswith("/proc") for name in reads)).encode())
+"""
+
+
+def test_other_children_of_the_program_are_not_read_with_each_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", READS], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert int(done.stdout) <= 20

@@ -106,11 +106,16 @@ def is_overflow(text: str) -> bool:
     return not _NOT_OVERFLOW.search(text) and _OVERFLOW.search(text) is not None
 
 
+def is_out_of_quota(text: str) -> bool:
+    """Return whether an error text says that the account has no budget left."""
+    return _NEVER.search(text) is not None
+
+
 def kind_of(text: str) -> ErrorKind:
     """Classify a provider's error text; the order of the checks matters."""
     if is_overflow(text):
         return "overflow"
-    if _NEVER.search(text):
+    if is_out_of_quota(text):
         return "bad_request"
     ordered: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
         (_RATE, "rate_limit"),

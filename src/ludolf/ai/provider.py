@@ -1,6 +1,6 @@
 """Interface between the agent and a model provider."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -55,6 +55,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = ""
     # The environment of the session; `access.environment` overrides it.
     environ: Mapping[str, str] = {}
+    # Called with status and headers when an HTTP server starts to answer.
+    on_head: Callable[[int, Mapping[str, str]], None] | None = None
 
 
 class Provider(Protocol):

@@ -102,6 +102,10 @@ def refresh(bundles: Bundles) -> None:
         from ludolf.engine.features.safety import refresh_safety
 
         refresh_safety(bundles)
+    if (gate := bundles.workspace.options.gate) is not None:
+        from ludolf.engine.features.request_gate import refresh_gate
+
+        refresh_gate(bundles, gate)
 
 
 def warn_on_stderr(text: str) -> None:

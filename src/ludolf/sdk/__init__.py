@@ -29,6 +29,7 @@ from ludolf.ai.builtin.scripted import (
     ScriptedUsage,
 )
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart
+from ludolf.ai.gate import GateReport, RequestGate
 from ludolf.ai.messages import (
     AssistantMessage,
     Image,
@@ -83,6 +84,7 @@ __all__ = [
     "ConfigError",
     "EntryView",
     "ForkMessage",
+    "GateReport",
     "Image",
     "LimitReached",
     "Limits",
@@ -98,6 +100,7 @@ __all__ = [
     "NotAnswered",
     "PlaybackBlock",
     "PromptFailed",
+    "RequestGate",
     "Run",
     "Scripted",
     "ScriptedFailure",

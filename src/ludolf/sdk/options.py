@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from ludolf.ai.builtin.scripted import Scripted
+from ludolf.ai.gate import RequestGate
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
@@ -50,6 +51,8 @@ class SessionOptions(TypedDict, total=False):
     mask_secrets    replace secret values with placeholders in requests to the model
     telemetry       True, False or an OpenTelemetry `TracerProvider`: where runs are reported;
                     default: to the global provider if the program has set one
+    gate            a `RequestGate` that requests to the model wait at; sessions of one event loop
+                    that use the same key share one
     on_dialog       function that answers dialogs and approvals: takes the request, returns the
                     value, or None to dismiss it
     on_warning      function that receives warnings; default: the `warnings` module
@@ -91,6 +94,7 @@ class SessionOptions(TypedDict, total=False):
     sandbox_network: Literal["on", "off"]
     mask_secrets: bool
     telemetry: object
+    gate: RequestGate
     on_dialog: Callable[..., Any]
     on_warning: Callable[[str], None]
 
@@ -98,7 +102,7 @@ class SessionOptions(TypedDict, total=False):
 # Options that the engine has under the same name.
 _SAME = (
     *("thinking", "system_prompt", "name", "max_turns", "max_tokens", "max_cost", "api_key"),
-    *("approval", "sandbox", "sandbox_network", "mask_secrets"),
+    *("approval", "sandbox", "sandbox_network", "mask_secrets", "gate"),
 )
 
 

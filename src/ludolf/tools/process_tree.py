@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -150,6 +150,8 @@ class Warden:
         self._idle: list[Reaper] = []
         self._others: list[Reaper] = []
         self._dead: set[int] = set()
+        # Children that this program started.
+        self._own: set[int] = set()
         # Sessions of an embedding program may run in different threads.
         self._lock = threading.RLock()
         os.register_at_fork(after_in_child=self._forget)
@@ -288,17 +290,18 @@ class Warden:
     def _adopted(self) -> set[int]:
         if not self._adopts:
             return set()
-        table = supervisor.processes()
-        kin = supervisor.below((os.getpid(),), table) - self._dead
-        return {pid for pid in kin if table[pid].session != os.getsid(0)}
+        own = os.getsid(0)
+        kin = {one.pid for one in supervisor.below(os.getpid()) if one.session != own}
+        return kin - self._dead
 
     def _reap(self) -> None:
         if self._adopts:
-            own = os.getsid(0)
-            # Direct forks of this program share its session or lead their own.
-            self._dead |= {
-                child.pid for child in _children() if child.session not in (own, child.pid)
-            }
+            own, children = os.getsid(0), supervisor.children_of(os.getpid())
+            # Direct forks of this program share its session or lead their own. They stay so: only
+            # new children are looked at, because a program may have hundreds.
+            for child in supervisor.look_up(children - self._own):
+                (self._own if child.session in (own, child.pid) else self._dead).add(child.pid)
+            self._own &= children
         self._dead = {pid for pid in self._dead if not _reaped(pid)}
 
     def _forget(self) -> None:
@@ -308,7 +311,8 @@ class Warden:
             reaper.close()
         if self._control is not None:
             self._control.close()
-        self._control, self._idle, self._others, self._dead = None, [], [], set()
+        self._control, self._idle, self._others = None, [], []
+        self._dead, self._own = set(), set()
         self._lock = threading.RLock()
 
 
@@ -341,15 +345,6 @@ def _wait_for(pids: set[int], seconds: float) -> list[ProcessStat]:
     while (left := supervisor.living(pids)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
     return left
-
-
-def _children() -> Iterable[ProcessStat]:
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", "rb", buffering=0) as file:
-            pids = file.read().split()
-    except OSError:
-        return ()
-    return supervisor.look_up(map(int, pids))
 
 
 def _reaped(pid: int) -> bool:

@@ -22,7 +22,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 # Seconds that processes get to clean up after SIGTERM, and to end after SIGKILL.
@@ -84,14 +84,6 @@ def _receive(channel: _socket.socket) -> tuple[bytes, list[int]]:
     return data, files
 
 
-def processes() -> dict[int, ProcessStat]:
-    try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return {}
-    return {process.pid: process for process in look_up(pids)}
-
-
 def look_up(pids: Iterable[int]) -> Iterable[ProcessStat]:
     for pid in pids:
         try:
@@ -100,18 +92,47 @@ def look_up(pids: Iterable[int]) -> Iterable[ProcessStat]:
             continue
 
 
-def below(roots: Iterable[int], table: Mapping[int, ProcessStat]) -> set[int]:
-    """Return the living descendants of some processes."""
-    by_parent: dict[int, list[int]] = {}
-    for process in table.values():
-        by_parent.setdefault(process.parent, []).append(process.pid)
-    descendants: set[int] = set()
-    todo = list(roots)
-    while todo:
-        new = [pid for pid in by_parent.get(todo.pop(), ()) if pid not in descendants]
-        descendants.update(new)
-        todo.extend(new)
-    return {pid for pid in descendants if not table[pid].dead}
+def children_of(pid: int) -> set[int]:
+    """Return the children of all threads of a process; none if it has ended."""
+    found: set[int] = set()
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            found.update(map(int, _read(f"/proc/{pid}/task/{thread}/children").split()))
+        except OSError:
+            continue  # the thread has ended; another one or another process has its children now
+    return found
+
+
+def below(root: int) -> list[ProcessStat]:
+    """Return the living descendants of a process.
+
+    The kernel lists the children of each process, so that the cost does not depend on the number
+    of other processes. Without such lists, all processes are read.
+    """
+    lists = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    children = children_of if lists else _children_by_scan()
+    found: set[int] = set()
+    # Orphans move to this process during the search, so its children are read again at the end.
+    while new := children(root) - found:
+        while new:
+            found |= new
+            new = {pid for parent in new for pid in children(parent)} - found
+    return living(found)
+
+
+def _children_by_scan() -> Callable[[int], set[int]]:
+    by_parent: dict[int, set[int]] = {}
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        pids = []
+    for process in look_up(pids):
+        by_parent.setdefault(process.parent, set()).add(process.pid)
+    return lambda pid: by_parent.get(pid, set())
 
 
 def living(pids: Iterable[int]) -> list[ProcessStat]:
@@ -198,11 +219,11 @@ def _kill_below(seconds: float, took: Callable[[int, int], None]) -> list[Proces
     """Kill all descendants until none is left; return those that survive."""
     until = time.monotonic() + seconds
     while _reap(took):
-        pids = below((os.getpid(),), processes())
+        left = below(os.getpid())
         if time.monotonic() > until:
-            return living(pids)
-        for pid in pids:
-            send_signal(pid)
+            return left
+        for process in left:
+            send_signal(process.pid)
         time.sleep(POLL_SECONDS)
     return []
 
@@ -259,7 +280,7 @@ class _Reaper:
         return fields
 
     def _end(self) -> None:
-        tidy = ask_to_end(below((os.getpid(),), processes()))
+        tidy = ask_to_end([process.pid for process in below(os.getpid())])
         until = time.monotonic() + GRACE_SECONDS
         # The program sends nothing now, so input means that it has ended: kill without delay.
         while living(tidy) and time.monotonic() < until and not self._events.wait(0):
@@ -277,7 +298,7 @@ class _Reaper:
             return
         is_left = _reap(self._took)
         if self._status is not None:
-            left = living(below((os.getpid(),), processes())) if is_left else []
+            left = below(os.getpid()) if is_left else []
             for process in left[:_MOST_NAMED]:
                 self._events.watch(process.pid)
             self._send_exit(left)
@@ -372,11 +393,11 @@ class _Supervisor:
             self._has_strays |= status != 0
 
     def _kill_strays(self) -> None:
-        table = processes()
-        children = {one.pid for one in table.values() if one.parent == os.getpid() and not one.dead}
+        children = {one.pid for one in below(os.getpid()) if one.parent == os.getpid()}
         roots = children - self._reapers
-        for pid in roots | below(roots, table):
-            send_signal(pid)
+        for root in roots:
+            for pid in (root, *(one.pid for one in below(root))):
+                send_signal(pid)
         self._has_strays = bool(roots)
 
 

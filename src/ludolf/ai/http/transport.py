@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from errno import ECONNREFUSED
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -161,8 +162,51 @@ class Watcher(Protocol):
         """Called when the response headers have arrived, before the body is read."""
 
 
+class ConnectionPool:
+    """Open connections of one event loop, which all its transports use; the last one closes them.
+
+    A connection is used again only for the same server, proxy and login of the proxy, and no
+    cookies are kept, so that nothing of one transport reaches the requests of another.
+    """
+
+    def __init__(self) -> None:
+        import aiohttp
+
+        trace = aiohttp.TraceConfig()
+        trace.on_request_headers_sent.append(_limit_head)
+        self.session = aiohttp.ClientSession(
+            trace_configs=[trace],
+            connector=aiohttp.TCPConnector(limit=0),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Providers set the User-Agent; if the user removes it, none is sent.
+            skip_auto_headers=("User-Agent",),
+        )
+        self._users = 0
+
+    @classmethod
+    def join(cls) -> "ConnectionPool":
+        """Return the pool of the running loop; the caller must leave it."""
+        # The pool refers to its loop: the number cannot belong to another one meanwhile.
+        number = id(asyncio.get_running_loop())
+        pool = _POOLS.get(number)
+        if pool is None or pool.session.closed:
+            pool = _POOLS[number] = cls()
+        pool._users += 1
+        return pool
+
+    async def leave(self) -> None:
+        self._users -= 1
+        if not self._users:
+            await self.session.close()
+
+
+# By the id of the loop. Only transports keep a pool alive.
+_POOLS: "WeakValueDictionary[int, ConnectionPool]" = WeakValueDictionary()
+
+
 class Transport:
-    """Connections to model servers, shared by all requests of an engine.
+    """The way to model servers, shared by all requests of an engine.
 
     `environ` names the proxies.
     """
@@ -173,7 +217,7 @@ class Transport:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
         self.watcher: Watcher | None = None
-        self._session: aiohttp.ClientSession | None = None
+        self._pool: ConnectionPool | None = None
         self._warm: asyncio.Future[None] | None = None
 
     @asynccontextmanager
@@ -280,20 +324,9 @@ class Transport:
             raise ProviderError(text, kind="bad_request") from error
 
     def _open(self) -> "aiohttp.ClientSession":
-        import aiohttp
-
-        if self._session is None or self._session.closed:
-            trace = aiohttp.TraceConfig()
-            trace.on_request_headers_sent.append(_limit_head)
-            self._session = aiohttp.ClientSession(
-                trace_configs=[trace],
-                connector=aiohttp.TCPConnector(limit=0),
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                # Providers set the User-Agent; if the user removes it, none is sent.
-                skip_auto_headers=("User-Agent",),
-            )
-        return self._session
+        if self._pool is None or self._pool.session.closed:
+            self._pool = ConnectionPool.join()
+        return self._pool.session
 
     def begin(self, model: "Model | None", level: "ThinkingLevel") -> None:
         """Called at the start of a run, for subclasses that record it."""
@@ -310,9 +343,9 @@ class Transport:
         return self._warm
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.leave()
 
 
 def _import(loop: asyncio.AbstractEventLoop, done: "asyncio.Future[None]") -> None:

@@ -110,6 +110,8 @@ class HttpProvider(Generic[FrameT]):
         async with self._transport.post(
             call.url, call.headers, call.body, patience=request.patience, seal=call.seal
         ) as reply:
+            if request.on_head is not None:
+                request.on_head(reply.status, reply.headers)
             await self.check(reply)
             yield ()
             reader = self.reader(request, draft, reply)

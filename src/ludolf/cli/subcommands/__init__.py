@@ -15,6 +15,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "acp": ("acp", "run"),
     "attach": ("attach", "run"),
     "auth": ("auth", "run"),
+    "batch": ("batch", "run"),
     "completion": ("completion", "run"),
     "config": ("packages", "run_config"),
     "doctor": ("doctor", "run"),

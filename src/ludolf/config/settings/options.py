@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ludolf.ai.gate import RequestGate
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.base.trace_context import TraceContext
 
@@ -17,10 +18,12 @@ class Options(msgspec.Struct, kw_only=True):
     cwd: Path
     # of this session: its keys, folders, proxies, tools and processes see no other environment
     environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
-    # from Python only: another agent folder, settings without a file, extensions as functions
+    # from Python only: another agent folder, settings without a file, extensions as functions,
+    # a gate that requests to the model pass
     agent_dir: Path | None = None
     settings: dict[str, Any] | None = None
     factories: tuple[Callable[..., Any], ...] = ()
+    gate: RequestGate | None = None
     provider: str | None = None
     model: str | None = None
     models: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ _NOT_OFFERED = frozenset(
         "default_approval",
         "environ",
         "factories",
+        "gate",
         "session",
         "settings",
         "telemetry",
