@@ -331,6 +331,9 @@ class Feature:
     def on_approval(self, call_id: str, tool: str, state: ApprovalState, seconds: float) -> None:
         """Called when the user is asked about a call, and again with the decision."""
 
+    def on_gate_wait(self, provider: str, seconds: float) -> None:
+        """Called when a request has waited at a gate, before it is sent."""
+
     # ------------------------------------------------------------ models
 
     def on_model(

@@ -98,7 +98,7 @@ class TelemetryBackend:
             return _providers_of(chosen)
         if mode == "sdk" and has_global_provider():
             return _providers_of(None)
-        from ludolf.engine.features.telemetry.setup import NO_ENDPOINT, acquire, make_plan
+        from ludolf.engine.features.telemetry.setup import NO_ENDPOINT, acquire, keep, make_plan
 
         workspace = self._bundles.workspace
         options, environ = workspace.settings.telemetry, workspace.environ
@@ -108,6 +108,8 @@ class TelemetryBackend:
             self._warn(f"Warning: {NO_ENDPOINT}")
             return None
         self._pipeline = acquire(plan, environ, self._warn)
+        if mode == "batch":
+            keep(self._pipeline)  # items come and go in a worker
         return self._pipeline.providers
 
     def _is_asked_for(self) -> bool:

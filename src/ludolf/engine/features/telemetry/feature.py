@@ -1,5 +1,6 @@
 """Report runs as OpenTelemetry spans, metrics and log events."""
 
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -198,11 +199,10 @@ class Telemetry(Feature, RequestWatch):
 
     def _current_context(self) -> Any:
         """Return the context of the program that embeds the agent, with its current span."""
-        if self._bundles.workspace.mode != "sdk":
+        library = sys.modules.get("opentelemetry.context")
+        if library is None or self._bundles.workspace.mode != "sdk":
             return None
-        from opentelemetry.context import get_current
-
-        return get_current()
+        return library.get_current()
 
     def start_trace(self) -> Mapping[str, str]:
         if not self._running:
@@ -229,7 +229,7 @@ class Telemetry(Feature, RequestWatch):
         origin, parent = workspace.origin, self._ambient
         if self._parent is not None and origin is not None:
             parent = self._parent._context_of(origin.call_id)
-        trace = self._trace or (self._default_trace if parent is None else None)
+        trace = self._trace or (None if parent else self._default_trace)
         return RunStarted(
             session_id=self._bundles.conversation.session.id,
             provider=model.provider if model is not None else None,
@@ -306,8 +306,7 @@ class Telemetry(Feature, RequestWatch):
         message = draft.finish() if whole else None
         self._note(_ended(key, draft, message))
 
-    def waited_at_gate(self, provider: str, seconds: float) -> None:
-        """Note that a request waited at a gate before it is sent."""
+    def on_gate_wait(self, provider: str, seconds: float) -> None:
         self._note(GateWaited(provider, seconds))
 
     # ------------------------------------------------------------ approvals

@@ -280,6 +280,7 @@ class _CountedExporter(SpanExporter):
 _lock = threading.Lock()
 # By process, since a child of a fork has its own exporter, and by plan.
 _pipelines: dict[tuple[int, TelemetryPlan], Pipeline] = {}
+_kept: list[Pipeline] = []
 # Without users, but still exporting.
 _ending: list[Pipeline] = []
 
@@ -311,6 +312,21 @@ def release(pipeline: Pipeline, warn: Warn, seconds: float = END_SECONDS) -> boo
     with _lock:
         _ending.remove(pipeline)
     return in_time
+
+
+def keep(pipeline: Pipeline) -> None:
+    """Keep a pipeline for the next sessions of the process, until `end_kept`."""
+    with _lock:
+        if pipeline not in _kept:
+            _kept.append(pipeline)
+            pipeline.users.insert(0, pipeline.users[0])
+
+
+def end_kept() -> None:
+    """End the pipelines that are kept; blocks for at most two seconds each."""
+    while _kept:
+        pipeline = _kept.pop()
+        release(pipeline, pipeline.users[0])
 
 
 # ---------------------------------------------------------------- failures of exports
