@@ -35,7 +35,7 @@ async def talk(s: Stage) -> None:
             PlaybackBlock(text=f"the {MARKER} of https://a.example/{MARKER}?key={SECRET}"),
         ),
     )
-    await s.run(f"{MARKER} {SECRET}")
+    await s.run(f"{MARKER} {SECRET} {TOKEN}")
 
 
 async def test_without_content_nothing_of_the_conversation_is_exported(
@@ -46,7 +46,7 @@ async def test_without_content_nothing_of_the_conversation_is_exported(
         await s.data("set_session_name", name=MARKER)
         s.engine.conversation.hub.notify(f"{MARKER} failed")
         (end,) = s.of_type("tool_execution_end")
-        assert TOKEN not in str(end)
+        assert TOKEN not in str(end)  # commands do not see the headers
     assert seen.named("execute_tool bash")
     assert [log.attributes for log in seen.logs if log.name == "ludolf.warning"] == [
         {"ludolf.message.length": len(MARKER) + 7}
@@ -76,7 +76,8 @@ async def test_with_content_each_part_is_on_its_span_without_secrets(
     assert "gen_ai.input.messages" not in last.attributes
     details = "gen_ai.client.inference.operation.details"
     assert [log.name for log in seen.logs].count(details) == 2
-    assert not any(SECRET.encode() in body for body in seen.bodies)
+    for secret in (SECRET, TOKEN):
+        assert not any(secret.encode() in body for body in seen.bodies)
 
 
 async def test_the_settings_choose_single_parts(tmp_path: Path, seen: Collector) -> None:

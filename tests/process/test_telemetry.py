@@ -10,7 +10,7 @@ import pytest
 
 from ludolf.base import dumps
 from tests.otlp_collector import Collector, collector
-from tests.process.harness import PROGRAM, Finished, Lab
+from tests.process.harness import PROGRAM, SOURCE, Finished, Lab
 from tests.process.script import Gate, answer, bash, call, say
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -140,6 +140,21 @@ def test_settings_turn_it_on_and_a_missing_destination_is_a_warning(lab: Lab) ->
     done = lab.run("-p", "--telemetry", "Go")
     assert (done.code, done.stdout) == (0, b"done\n")
     assert "no destination" in done.stderr
+
+
+def test_without_the_extra_a_wish_is_a_warning_and_a_variable_is_ignored(lab: Lab) -> None:
+    """A package of the same name that cannot be imported stands for a missing one."""
+    stub = lab.root / "stub" / "opentelemetry"
+    stub.mkdir(parents=True)
+    (stub / "__init__.py").write_text("raise ImportError('opentelemetry is missing')\n")
+    lab.forks = False
+    path = os.pathsep.join((str(stub.parent), str(SOURCE)))
+    lab.server.add(answer("done"), answer("done"))
+    done = report_to(lab, "http://127.0.0.1:9", "-p", "Go", PYTHONPATH=path)
+    assert (done.code, done.stdout, done.stderr) == (0, b"done\n", "")
+    done = report_to(lab, "http://127.0.0.1:9", "-p", "--telemetry", "Go", PYTHONPATH=path)
+    assert (done.code, done.stdout) == (0, b"done\n")
+    assert "pip install 'ludolf[otel]'" in done.stderr
 
 
 def test_headers_of_the_settings_are_sent(lab: Lab, seen: Collector) -> None:

@@ -137,7 +137,9 @@ class TelemetryBackend:
 
         workspace, registry = self._bundles.workspace, self._bundles.models.registry
         known = (value for _, value in credentials(workspace.options.api_key, registry))
-        scrubber = Scrubber((*known, *secrets_of_environment(workspace.environ)), "[redacted]")
+        headers = workspace.settings.telemetry.headers.values()
+        secrets = (*known, *headers, *secrets_of_environment(workspace.environ))
+        scrubber = Scrubber(secrets, "[redacted]")
         return structs.replace(rules, scrub=scrubber.value)
 
     def _warn(self, text: str) -> None:

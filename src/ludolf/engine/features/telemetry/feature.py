@@ -101,7 +101,7 @@ class Telemetry(Feature, RequestWatch):
         self._ambient: Any = None
         # Of prompts that carry none: that of `open`, or of the environment.
         options = bundles.workspace.options
-        self._default_trace = options.trace or trace_context_of(options.environ)
+        self._default_trace = self._checked(options.trace or trace_context_of(options.environ))
         self._tap = EventTap(self._take)
         self._detach = bundles.conversation.hub.attach(self._tap)
 
@@ -185,10 +185,7 @@ class Telemetry(Feature, RequestWatch):
     # ------------------------------------------------------------ trace context
 
     def join_trace(self, trace: TraceContext | None, *, starts: bool) -> None:
-        if trace is not None and not trace.is_valid:
-            text = _MALFORMED.format(value=trace.traceparent[:80], form=_FORM)
-            self._bundles.conversation.hub.report(text)
-            trace = None
+        trace = self._checked(trace)
         if starts:
             self._trace = trace
             self._ambient = self._current_context()
@@ -196,6 +193,14 @@ class Telemetry(Feature, RequestWatch):
             self._note(TraceJoined(trace))
         elif trace is not None:
             self._trace = trace
+
+    def _checked(self, trace: TraceContext | None) -> TraceContext | None:
+        """Return a context that can be a parent; report one that cannot."""
+        if trace is None or trace.is_valid:
+            return trace
+        text = _MALFORMED.format(value=trace.traceparent[:80], form=_FORM)
+        self._bundles.conversation.hub.report(text)
+        return None
 
     def _current_context(self) -> Any:
         """Return the context of the program that embeds the agent, with its current span."""
@@ -234,7 +239,7 @@ class Telemetry(Feature, RequestWatch):
             session_id=self._bundles.conversation.session.id,
             provider=model.provider if model is not None else None,
             model=model.id if model is not None else None,
-            trace=trace if trace is None or trace.is_valid else None,
+            trace=trace,
             ambient=parent,
             mode=workspace.mode,
             agent="ludolf" if origin is None else origin.agent,
