@@ -9,14 +9,14 @@ export interface AbortAndPromptCommand {
   type: "abort_and_prompt";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
+  message: string;
   images?: ImageInput[] | null;
   attachments?: Attachment[] | null;
+  streamingBehavior?: "followUp" | "steer" | null;
   outputSchema?: Record<string, unknown> | null;
   traceparent?: string | null;
   tracestate?: string | null;
   baggage?: string | null;
-  message: string;
-  streamingBehavior?: "followUp" | "steer" | null;
 }
 
 export interface AbortAndPromptResponse {
@@ -1097,11 +1097,11 @@ export interface FollowUpCommand {
   type: "follow_up";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
+  message: string;
   images?: ImageInput[] | null;
   traceparent?: string | null;
   tracestate?: string | null;
   baggage?: string | null;
-  message: string;
 }
 
 export interface FollowUpResponse {
@@ -2594,9 +2594,6 @@ export interface OpenCommand {
   type: "open";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
-  traceparent?: string | null;
-  tracestate?: string | null;
-  baggage?: string | null;
   cwd?: string | null;
   session?: string;
   env?: Record<string, string> | null;
@@ -2604,6 +2601,9 @@ export interface OpenCommand {
   role?: "control" | "view";
   wait?: boolean | null;
   isolated?: boolean;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
 }
 
 export interface OpenResponse {
@@ -2727,14 +2727,14 @@ export interface PromptCommand {
   type: "prompt";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
+  message: string;
   images?: ImageInput[] | null;
   attachments?: Attachment[] | null;
+  streamingBehavior?: "followUp" | "steer" | null;
   outputSchema?: Record<string, unknown> | null;
   traceparent?: string | null;
   tracestate?: string | null;
   baggage?: string | null;
-  message: string;
-  streamingBehavior?: "followUp" | "steer" | null;
 }
 
 export interface PromptResponse {
@@ -3430,11 +3430,11 @@ export interface SteerCommand {
   type: "steer";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
+  message: string;
   images?: ImageInput[] | null;
   traceparent?: string | null;
   tracestate?: string | null;
   baggage?: string | null;
-  message: string;
 }
 
 export interface SteerResponse {

@@ -32,25 +32,25 @@ class Bare(Value):
     """A command without parameters."""
 
 
-class Traced(Value, kw_only=True):
-    """W3C trace context of the host: the run becomes a child of its span, if telemetry is on."""
+class Prompt(Value):
+    """The last three fields are the W3C trace context of the host: its span is the parent."""
 
-    traceparent: str | None = None
-    tracestate: str | None = None
-    baggage: str | None = None
-
-
-class Prompt(Traced, kw_only=True):
     message: str
     images: list[Any] | None = None
     attachments: list[Any] | None = None
     streaming_behavior: Literal["steer", "followUp"] | None = None
     output_schema: Any = None
+    traceparent: str | None = None
+    tracestate: str | None = None
+    baggage: str | None = None
 
 
-class QueueMessage(Traced, kw_only=True):
+class QueueMessage(Value):
     message: str
     images: list[Any] | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
+    baggage: str | None = None
 
 
 class NewSession(Value):

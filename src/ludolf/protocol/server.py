@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ludolf.base import Value
-from ludolf.protocol.commands import Bare, CommandSpec, Traced
+from ludolf.protocol.commands import Bare, CommandSpec
 from ludolf.protocol.results import State
 
 PROTOCOL_VERSION = 1
@@ -34,7 +34,7 @@ class Hello(Value):
     protocol: Any = PROTOCOL_VERSION
 
 
-class Open(Traced, kw_only=True):
+class Open(Value):
     """Open a session: `new`, `last` (the latest of the folder), an id or a path.
 
     `env` replaces the server's environment for keys, tools and commands of this session.
@@ -51,6 +51,9 @@ class Open(Traced, kw_only=True):
     role: ClientRole = "control"
     wait: bool | None = None
     isolated: bool = False
+    traceparent: str | None = None
+    tracestate: str | None = None
+    baggage: str | None = None
 
 
 class Attach(Value):

@@ -10,7 +10,7 @@ from ludolf.ai.messages import Part
 from ludolf.base import CommandError
 from ludolf.base.trace_context import TraceContext, trace_context
 from ludolf.engine.feature import PromptInput
-from ludolf.protocol.commands import Prompt, QueueMessage, SetLimits, Traced
+from ludolf.protocol.commands import Prompt, QueueMessage, SetLimits
 from ludolf.protocol.images import read_attachments, read_images
 from ludolf.rpc.connection import FUNCTIONS, Call, ReplyData, Result, forwards, handles
 
@@ -38,7 +38,7 @@ async def prompt(call: Call) -> Result:
     return ReplyData({"disposition": disposition})
 
 
-def _trace_of(command: Traced) -> TraceContext | None:
+def _trace_of(command: Prompt | QueueMessage) -> TraceContext | None:
     if command.traceparent is None:
         return None
     return trace_context(command.traceparent, command.tracestate, command.baggage)
