@@ -35,6 +35,7 @@ class TelemetryBackend:
         self.is_off = False
         self._pipeline: Pipeline | None = None
         self._begun = False
+        self._is_closed = False
         self._done = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -59,6 +60,7 @@ class TelemetryBackend:
 
     async def close(self) -> None:
         """Export what is left, for at most two seconds."""
+        self._is_closed = True
         pipeline, self._pipeline = self._pipeline, None
         if pipeline is None:
             return
@@ -121,7 +123,12 @@ class TelemetryBackend:
     def _finish(self, on_ready: Callable[[], None]) -> None:
         self.is_off = self.output is None
         self._done.set()
-        on_ready()
+        if not self._is_closed:
+            on_ready()
+        elif self._pipeline is not None:  # the session has ended during the set-up
+            from ludolf.engine.features.telemetry.setup import release
+
+            threading.Thread(target=release, args=(self._pipeline, self._warn), daemon=True).start()
 
     def _content(self) -> ContentRules:
         workspace = self._bundles.workspace
