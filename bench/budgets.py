@@ -136,6 +136,11 @@ LINES = (
     Line("batch.driver", "batch: CPU of the driver per item", "ms", "none", 2),
     Line("batch.resume", "batch: resume over 100,000 results of 192 MB, CPU", "s", "none", 1),
     Line("batch.resume.rss", "batch: the same, memory", "MiB", "none", 30),
+    Line("telemetry.none", "start without telemetry, the check", "ms", "none", 0.1),
+    Line("telemetry.turn", "telemetry: a turn with one tool call, CPU", "ms", "none", 0.4),
+    Line("telemetry.delta", "telemetry: CPU per delta", "µs", "none", 0.4),
+    Line("telemetry.export", "telemetry: export, CPU per span", "ms", "none", 0.15),
+    Line("telemetry.end", "telemetry: end with a dead collector", "s", "none", 2.5),
 )
 BY_KEY = {line.key: line for line in LINES}
 

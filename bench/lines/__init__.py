@@ -18,6 +18,7 @@ from bench.lines import (
     sessions,
     start,
     streaming,
+    telemetry,
     terminal,
     tool_loop,
     web,
@@ -41,6 +42,7 @@ GROUPS: dict[str, Callable[[Stage], None]] = {
     "terminal": terminal.measure,
     "web": web.measure,
     "batch": batch.measure,
+    "telemetry": telemetry.measure,
     "odd": odd.measure,
     "growth": growth.measure,
 }

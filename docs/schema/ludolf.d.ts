@@ -14,6 +14,9 @@ export interface AbortAndPromptCommand {
   attachments?: Attachment[] | null;
   streamingBehavior?: "followUp" | "steer" | null;
   outputSchema?: Record<string, unknown> | null;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
 }
 
 export interface AbortAndPromptResponse {
@@ -84,9 +87,10 @@ export interface AgentSettled {
   type: "agent_settled";
 }
 
-/** First event of a run. */
+/** First event of a run; `traceparent` names its span if telemetry is on. */
 export interface AgentStart {
   type: "agent_start";
+  traceparent?: string;
 }
 
 /**
@@ -1095,6 +1099,9 @@ export interface FollowUpCommand {
   id?: unknown;
   message: string;
   images?: ImageInput[] | null;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
 }
 
 export interface FollowUpResponse {
@@ -1550,13 +1557,19 @@ export interface HostTool {
   timeoutMs?: number | null;
 }
 
-/** The host is to run one of its tools; its answer names this id. */
+/**
+ * The host is to run one of its tools; its answer names this id.
+ *
+ * With telemetry on, the trace context is that of the call.
+ */
 export interface HostToolCall {
   type: "host_tool_call";
   id: string;
   toolCallId: string;
   toolName: string;
   arguments: Record<string, unknown>;
+  traceparent?: string;
+  tracestate?: string;
 }
 
 /** A call was cancelled; a result that still arrives is ignored. */
@@ -2574,7 +2587,8 @@ export interface OmpUserMessage {
  * `env` replaces the server's environment for keys, tools and commands of this session.
  * `options` are those of the command line that concern a session, in camelCase.
  * `wait`: the run waits for this client if it reads too slowly. `isolated`: the session runs in a
- * process of its own.
+ * process of its own. `traceparent`, `tracestate` and `baggage` are the trace context of prompts
+ * that carry none.
  */
 export interface OpenCommand {
   type: "open";
@@ -2587,6 +2601,9 @@ export interface OpenCommand {
   role?: "control" | "view";
   wait?: boolean | null;
   isolated?: boolean;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
 }
 
 export interface OpenResponse {
@@ -2715,6 +2732,9 @@ export interface PromptCommand {
   attachments?: Attachment[] | null;
   streamingBehavior?: "followUp" | "steer" | null;
   outputSchema?: Record<string, unknown> | null;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
 }
 
 export interface PromptResponse {
@@ -3412,6 +3432,9 @@ export interface SteerCommand {
   id?: unknown;
   message: string;
   images?: ImageInput[] | null;
+  traceparent?: string | null;
+  tracestate?: string | null;
+  baggage?: string | null;
 }
 
 export interface SteerResponse {

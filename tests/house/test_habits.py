@@ -13,12 +13,25 @@ DOORS = (
     "rpc/desk.py",
     "acp/server.py",
     "functions/isolation.py",
+    # Telemetry never costs a run.
+    "engine/features/telemetry/door.py",
     # Passes every exception on into the coroutine that it continues.
     "agent/scope.py",
 )
 TASK_MAKER = "agent/scope.py"
 # Third parties: each is imported by one room's files only, and only msgspec at import time.
 EAGER = ("msgspec",)
+# Files about an optional library, which import it; they are imported in functions only.
+ABOUT = {
+    "ludolf.engine.features.telemetry.batch": "opentelemetry",
+    "ludolf.engine.features.telemetry.context": "opentelemetry",
+    "ludolf.engine.features.telemetry.genai": "opentelemetry",
+    "ludolf.engine.features.telemetry.instruments": "opentelemetry",
+    "ludolf.engine.features.telemetry.recorder": "opentelemetry",
+    "ludolf.engine.features.telemetry.replay": "opentelemetry",
+    "ludolf.engine.features.telemetry.sending": "opentelemetry",
+    "ludolf.engine.features.telemetry.setup": "opentelemetry",
+}
 # Clients of model servers and of `ludolf serve`, and the servers of the live view and of sessions.
 HTTP = ("ai/http/transport.py", "base/byte_pipes.py", "page/live/server.py", "serve/web.py")
 
@@ -86,15 +99,30 @@ def test_bugs_are_caught_at_the_doors_only() -> None:
 
 
 def test_other_peoples_libraries_are_imported_when_they_are_needed() -> None:
-    known = (*sys.stdlib_module_names, *EAGER, "ludolf")
+    known = frozenset((*sys.stdlib_module_names, *EAGER, "ludolf"))
     wrong = [
         f"{found.where}: {found.name}"
         for found in imports()
         if found.eager
-        and found.name.partition(".")[0] not in known
+        and found.name.partition(".")[0] not in (*known, ABOUT.get(found.module.name))
         and found.module.room != "adapters"  # only their harness imports them
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_files_about_an_optional_library_are_imported_in_functions() -> None:
+    wrong = [
+        f"{found.where}: {found.name}"
+        for found in imports()
+        if found.eager and found.name in ABOUT and found.module.name not in ABOUT
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_one_file_knows_the_library_of_the_conventions() -> None:
+    library = "opentelemetry.util.genai"
+    users = {found.module.place for found in imports() if found.name.startswith(library)}
+    assert users == {"engine/features/telemetry/genai.py"}
 
 
 def test_one_file_knows_the_http_client_and_one_the_server() -> None:

@@ -34,6 +34,7 @@ LATER = (
     "importlib.resources",
     "jsonschema_rs",
     "multidict",
+    "opentelemetry",
     "shutil",
     "tempfile",
     "wcwidth",
@@ -86,6 +87,7 @@ LATER = (
     "ludolf.engine.features.safety",
     "ludolf.engine.features.secrets",
     "ludolf.engine.features.subagents.",
+    "ludolf.engine.features.telemetry",
     "ludolf.tools.",
     *MCP,
 )
@@ -146,6 +148,18 @@ def test_the_first_reply_loads_only_what_it_needs(
 ) -> None:
     loaded = _modules_at_first_reply(tmp_path, **environ)
     assert not _among(loaded, later)
+
+
+def test_with_telemetry_nothing_of_it_is_loaded_before_the_first_reply(tmp_path: Path) -> None:
+    endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+    loaded = _modules_at_first_reply(tmp_path, **endpoint)
+    assert "ludolf.engine.features.telemetry.feature" in loaded
+    assert not _among(loaded, ("opentelemetry", "google", "requests", "urllib3"))
+
+
+def test_without_telemetry_a_prompt_loads_nothing_of_it(tmp_path: Path) -> None:
+    loaded = _modules_of_a_prompt(tmp_path)
+    assert not _among(loaded, ("opentelemetry", "ludolf.engine.features.telemetry"))
 
 
 def test_without_servers_a_prompt_loads_nothing_of_the_mcp_client(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from ludolf.agent.scope import Aborted, Tasks
 from ludolf.ai.errors import kind_of
 from ludolf.ai.messages import AssistantMessage, Part
 from ludolf.base import CommandError
+from ludolf.base.trace_context import TraceContext, trace_context_in
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.engine.hub import Sink
@@ -42,10 +43,13 @@ _REFUSALS = frozenset(
 class Turn:
     """One prompt: it waits until `go` is done, runs, and ends with a stop reason."""
 
-    def __init__(self, text: str, parts: tuple[Part, ...]) -> None:
+    def __init__(
+        self, text: str, parts: tuple[Part, ...], trace: TraceContext | None = None
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.text = text
         self.parts = parts
+        self.trace = trace
         self.cancelled = False
         self.go: asyncio.Future[None] = loop.create_future()
         self.settled: asyncio.Future[None] = loop.create_future()
@@ -125,7 +129,7 @@ class Turns(Sink):
         text, parts = prompt_input(params.prompt, takes_images=takes_images)
         if not text.strip() and not parts:
             raise InvalidParams("session/prompt: prompt: it has no content")
-        turn = Turn(text, parts)
+        turn = Turn(text, parts, trace_context_in(params.meta or {}))
         turn.cancelled = request.cancelled
         request.on_cancel = lambda: self.cancel(turn)
         if params.has_flag(STEER) and self._line:
@@ -210,7 +214,9 @@ class Turns(Sink):
 
     async def _submit(self, turn: Turn) -> str:
         # A run that an extension has started may be under way.
-        prompt = PromptInput(text=turn.text, extra=turn.parts, when_busy="followUp")
+        prompt = PromptInput(
+            text=turn.text, extra=turn.parts, when_busy="followUp", trace=turn.trace
+        )
         return await self._engine.prompting.prompt(prompt)
 
     async def _run_extension(self, turn: Turn) -> None:
@@ -225,7 +231,7 @@ class Turns(Sink):
     async def _steer(self, turn: Turn) -> TurnResult:
         """Give a prompt to the running turn; it ends with that one."""
         running = self._line[0]
-        prompt = PromptInput(text=turn.text, extra=turn.parts)
+        prompt = PromptInput(text=turn.text, extra=turn.parts, trace=turn.trace)
         if self._engine.runner.running:
             await self._engine.prompting.queue("steering", prompt)
             await asyncio.wait((running.settled,))

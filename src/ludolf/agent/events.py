@@ -19,7 +19,9 @@ from ludolf.base import Value
 
 # ---------------------------------------------------------------- the run
 class AgentStart(Value, tag_field="type", tag="agent_start"):
-    """First event of a run."""
+    """First event of a run; `traceparent` names its span if telemetry is on."""
+
+    traceparent: str | None = None
 
 
 class AgentEnd(Value, tag_field="type", tag="agent_end"):

@@ -213,6 +213,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     home: Path = Path("~")
     # Its files never pass through `files`.
     agent_folder: Path | None = None
+    # Returns `traceparent` and `tracestate` of the call, if telemetry is on.
+    trace: Callable[[], Mapping[str, str]] = dict
 
     def address(self, path: str) -> str | None:
         """Return the address of the document that a path denotes, if any."""

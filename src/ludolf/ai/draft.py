@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import structs
 
+from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import (
     NO_USAGE,
     AssistantMessage,
@@ -322,6 +323,8 @@ class Draft:
         self.usage: Usage = NO_USAGE
         self.usage_json = dumps(NO_USAGE)
         self.broken: set[str] = set()
+        # Why the call failed, once it has.
+        self.failure: ProviderError | None = None
         self._stop: StopReason | None = None
         self._raw_stop: str | None = None
         self._response: dict[str, str] = {}

@@ -40,10 +40,12 @@ RETRYABLE: frozenset[ErrorKind] = frozenset(
 class ProviderError(LudolfError):
     """A model call failed. `retry_after` is the delay in seconds that the server requested.
 
-    `diagnostic` names a record with further facts about the failure, if there are any.
+    `diagnostic` names a record with further facts about the failure, if there are any. `status` is
+    that of the HTTP response, if the server refused the request.
     """
 
     diagnostic: tuple[str, Mapping[str, Any]] | None = None
+    status: int | None = None
 
     def __init__(
         self, text: str, *, kind: ErrorKind | None = None, retry_after: float | None = None

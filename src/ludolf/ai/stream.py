@@ -31,6 +31,7 @@ async def respond(
     except ProviderError as error:
         from ludolf.ai.secrets import scrubber_for
 
+        draft.failure = error
         scrubber = scrubber_for(request.access, _url(request), request.environ)
         message = draft.finish("error", _worded(error, request, scrubber))
         if error.diagnostic is not None:

@@ -25,6 +25,7 @@ Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
   ludolf batch TASKS "PROMPT"                     one prompt over many items
   ludolf settings list|get|set|unset|path         show and change settings
   ludolf mcp add|remove|list|check|login|import   manage MCP servers
+  ludolf telemetry check|replay                   try OpenTelemetry
   ludolf trust [DIR]                              trust a project's .pi folder
   ludolf doctor                                   check installation and keys
   ludolf completion bash|zsh|fish                 print a completion script
@@ -150,6 +151,8 @@ Tests without a model server
                                   no pauses)
 
 Other
+  --telemetry                     report the run to the OpenTelemetry collector
+                                  of the settings (see docs/telemetry.md)
   --offline                       no network access except to the model
   --help, -h                      show this text and exit
   --version, -v                   show the version and exit
@@ -167,6 +170,8 @@ Environment
                                   key is an error
   LUDOLF_LOCAL_SERVERS            addresses of local model servers; 0 disables
                                   the search
+  OTEL_EXPORTER_OTLP_ENDPOINT     collector for traces, metrics and logs; needs
+                                  the extra ludolf[otel]
   LUDOLF_SCRIPT                   script that the built-in model ludolf/scripted
                                   plays
 PI_... variables of pi work too; a LUDOLF_... variable of the same name takes

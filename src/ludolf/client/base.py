@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Coroutine
 from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, get_type_hints, overload
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +38,12 @@ class SendingMethod(Generic[P, R]):
         self.name = function.__name__
         self._function = function
         whole = inspect.signature(function)
-        shown = [each for each in whole.parameters.values() if each.name != "answer"]
+        shown = [
+            parameter
+            for each in whole.parameters.values()
+            if each.name != "answer"
+            for parameter in _spread(each)
+        ]
         self.__signature__ = whole.replace(parameters=shown)
 
     @overload
@@ -61,6 +66,17 @@ class SendingMethod(Generic[P, R]):
     def result(self, answer: Any, params: Params) -> R:
         """Return what the method returns for an answer."""
         return self._function(None, answer, **params)
+
+
+def _spread(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """Return the single parameters that `**name: Unpack[Fields]` stands for."""
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+        return [parameter]
+    (fields,) = get_args(parameter.annotation)
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in get_type_hints(fields).items()
+    ]
 
 
 class command(SendingMethod[P, R]):

@@ -1,7 +1,7 @@
 """The typed commands of both clients, in groups by subject."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from ludolf.agent.io import QueueMode
 from ludolf.ai.messages import Image, ThinkingLevel
@@ -40,6 +40,14 @@ from ludolf.session.stats import SessionStats
 from ludolf.session.views import ForkMessage
 
 
+class TraceFields(TypedDict, total=False):
+    """W3C trace context: the span of the caller becomes the parent of the run."""
+
+    traceparent: str | None
+    tracestate: str | None
+    baggage: str | None
+
+
 class PromptCommands:
     """Commands about prompts. Each method sends the command of its name."""
 
@@ -53,12 +61,14 @@ class PromptCommands:
         attachments: Sequence[Attachment] | None = None,
         streaming_behavior: Literal["steer", "followUp"] | None = None,
         output_schema: Mapping[str, Any] | None = None,
+        **trace: Unpack[TraceFields],
     ) -> Disposition | None:
         """Send a prompt; returns when it is accepted, not when the run ends.
 
         Returns None if the program does not report a disposition. `streaming_behavior` chooses
         the queue if the agent runs. `output_schema` is a JSON Schema: the event
-        `StructuredOutput` has a value that fits it.
+        `StructuredOutput` has a value that fits it. `traceparent`, `tracestate` and `baggage`
+        name the span of the caller, for a program with telemetry.
 
         Raises:
             Refused: the agent runs, no model or no key is available, or the schema is unusable.
@@ -75,20 +85,31 @@ class PromptCommands:
         attachments: Sequence[Attachment] | None = None,
         streaming_behavior: Literal["steer", "followUp"] | None = None,
         output_schema: Mapping[str, Any] | None = None,
+        **trace: Unpack[TraceFields],
     ) -> Disposition | None:
         """Abort the run and send a prompt in one step; raises as `prompt` does."""
         return answer
 
     @command
     def steer(
-        self, answer: Disposition | None, message: str, *, images: Sequence[Image] | None = None
+        self,
+        answer: Disposition | None,
+        message: str,
+        *,
+        images: Sequence[Image] | None = None,
+        **trace: Unpack[TraceFields],
     ) -> Disposition | None:
         """Queue a steering message; the running agent gets it before its next request."""
         return answer
 
     @command
     def follow_up(
-        self, answer: Disposition | None, message: str, *, images: Sequence[Image] | None = None
+        self,
+        answer: Disposition | None,
+        message: str,
+        *,
+        images: Sequence[Image] | None = None,
+        **trace: Unpack[TraceFields],
     ) -> Disposition | None:
         """Say something that the agent turns to when it is done."""
         return answer

@@ -54,6 +54,9 @@ class OpenParams(TypedDict, total=False):
     env       the environment of its tools and keys; default: that of the server
     role      `control` (default) or `view`
     isolated  True runs the session in a process of its own
+    traceparent  trace context of prompts that carry none, with telemetry
+    tracestate   the same: state of tracing systems
+    baggage      the same: fields for other programs
     """
 
     session: str
@@ -62,6 +65,9 @@ class OpenParams(TypedDict, total=False):
     env: Mapping[str, str]
     role: ClientRole
     isolated: bool
+    traceparent: str
+    tracestate: str
+    baggage: str
 
 
 class AttachParams(TypedDict, total=False):

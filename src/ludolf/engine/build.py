@@ -10,6 +10,7 @@ from ludolf.base import ConfigError, Warn
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.home import (
+    asks_for_telemetry,
     has_rules,
     mcp_files_exist,
 )
@@ -94,6 +95,7 @@ def refresh(bundles: Bundles) -> None:
     """
     for doubt in bundles.workspace.files.doubts:
         raise ConfigError(doubt)
+    _refresh_telemetry(bundles)
     _refresh_rules(bundles)
     _refresh_mcp(bundles)
     if _asks_for_safety(bundles.workspace):
@@ -148,6 +150,16 @@ def _model_access(workspace: Workspace, conversation: Conversation) -> ModelAcce
 
 
 # ---------------------------------------------------------------- features
+
+
+def _refresh_telemetry(bundles: Bundles) -> None:
+    workspace = bundles.workspace
+    chosen = workspace.settings.telemetry
+    if asks_for_telemetry(workspace.options, enabled=chosen.enabled, endpoint=chosen.endpoint):
+        from ludolf.engine.features.telemetry.feature import Telemetry
+
+        if bundles.features.find(Telemetry) is None:
+            bundles.features.add(Telemetry(bundles))
 
 
 def _refresh_rules(bundles: Bundles) -> None:

@@ -233,6 +233,7 @@ class Engine(Component):
                 mode has a default model that cannot be used, and no other.
         """
         self.mode, self.send = mode, send
+        self.workspace.mode = mode
         self.toolset.owns_process = mode != "sdk"
         self.toolset.hide_keys()
         if mode in _SERVING:

@@ -27,6 +27,7 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider
 from ludolf.base import LudolfError
 from ludolf.base.project_files import IsHidden
+from ludolf.base.trace_context import TraceContext
 from ludolf.protocol.events import CompactionEnd, CompactionReason, Event
 from ludolf.protocol.results import BashResult
 from ludolf.session.entries import BranchSummaryBody, CompactionBody, Entry
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 History = tuple[Message | OpaqueMessage, ...]
 WhenBusy = Literal["steer", "followUp"]
 PromptSource = Literal["rpc", "extension"]
+ApprovalState = Literal["asked", "allowed", "denied"]
 SessionReason = Literal["startup", "reload", "new", "resume", "fork"]
 F = TypeVar("F", bound="Feature")
 T = TypeVar("T")
@@ -69,7 +71,8 @@ class Vetoed(LudolfError):
 class PromptInput(msgspec.Struct, frozen=True, kw_only=True):
     """A user's input before it becomes a message; `attachments` are kept as they came.
 
-    With an `answer_tool`, the input starts a run that ends with a value for this tool.
+    With an `answer_tool`, the input starts a run that ends with a value for this tool. `trace` is
+    the span of the host that sent the input.
     """
 
     text: str
@@ -79,6 +82,7 @@ class PromptInput(msgspec.Struct, frozen=True, kw_only=True):
     source: PromptSource = "rpc"
     expand: bool = True
     answer_tool: "AnswerTool[Any] | None" = None
+    trace: TraceContext | None = None
 
 
 class TreeMove(msgspec.Struct, frozen=True, kw_only=True):
@@ -311,6 +315,25 @@ class Feature:
         """Return sections of the system prompt, given the names of the active tools."""
         return {}
 
+    # ------------------------------------------------------------ traces
+
+    def join_trace(self, trace: TraceContext | None, *, starts: bool) -> None:
+        """Called with the trace context of each input; `starts` if the input starts a run."""
+
+    def start_trace(self) -> Mapping[str, str]:
+        """Called before `agent_start` is sent; return the fields of its trace context."""
+        return {}
+
+    def trace_fields(self, call_id: str | None) -> Mapping[str, str]:
+        """Return `traceparent` and `tracestate` of a tool call, or of the run."""
+        return {}
+
+    def on_approval(self, call_id: str, tool: str, state: ApprovalState, seconds: float) -> None:
+        """Called when the user is asked about a call, and again with the decision."""
+
+    def on_gate_wait(self, provider: str, seconds: float) -> None:
+        """Called when a request has waited at a gate, before it is sent."""
+
     # ------------------------------------------------------------ models
 
     def on_model(
@@ -444,6 +467,18 @@ class Features:
 
     def will_wake(self) -> bool:
         return any(feature.will_wake() for feature in self.hooks["will_wake"])
+
+    # ------------------------------------------------------------ traces
+
+    def join_trace(self, trace: TraceContext | None, *, starts: bool) -> None:
+        for feature in self.hooks["join_trace"]:
+            feature.join_trace(trace, starts=starts)
+
+    def trace_fields(self, call_id: str | None) -> Mapping[str, str]:
+        fields: dict[str, str] = {}
+        for feature in self.hooks["trace_fields"]:
+            fields |= feature.trace_fields(call_id)
+        return fields
 
     # ------------------------------------------------------------ tools and commands
 

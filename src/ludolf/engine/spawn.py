@@ -13,6 +13,7 @@ from ludolf.engine.features.subagents.subagent import SubagentTask
 from ludolf.engine.models import Models
 from ludolf.engine.resources import Resources
 from ludolf.engine.toolset import MCP_PREFIX, Toolset, is_listed, mcp_patterns, permits
+from ludolf.engine.workspace import SubagentOrigin
 from ludolf.protocol.events import LimitReached
 from ludolf.session.tree import Session, new_header
 
@@ -21,6 +22,7 @@ def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
     """Return an engine that runs inside the scope of the task."""
     features = Features()
     workspace = parent.workspace.for_subagent(_options(parent, task))
+    workspace.origin = SubagentOrigin(task.id, task.agent.name, task.call_id)
     meter = SharedMeter(parent.conversation.meter)
     place = parent.conversation.place
     conversation = Conversation(workspace, place, features, meter, ("all", "all"))

@@ -1,7 +1,7 @@
 """The tools of an engine: which exist, which are active, and what their commands inherit."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -260,8 +260,11 @@ class Toolset:
             wipe(hidden, self._workspace.environ)
         return hidden
 
-    def environment(self) -> dict[str, str]:
-        """Return the environment of commands: without provider keys, with session variables."""
+    def environment(self, trace: Callable[[], Mapping[str, str]] = dict) -> dict[str, str]:
+        """Return the environment of commands: without provider keys, with session variables.
+
+        `trace` returns the trace context of the call that runs the command.
+        """
         hidden = self.hide_keys()
         environment = {
             name: value for name, value in self._workspace.environ.items() if name not in hidden
@@ -279,6 +282,9 @@ class Toolset:
             environment["PI_PROVIDER"] = model.provider
             environment["PI_MODEL"] = model.id
             environment["PI_REASONING_LEVEL"] = self._models.level
+        if fields := trace():
+            environment.pop("TRACESTATE", None)
+            environment |= {name.upper(): value for name, value in fields.items()}
         return environment
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec import structs
 
 from ludolf.base import Warn
@@ -11,13 +12,22 @@ from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import Retry, Settings, SettingsFiles
 
 
+class SubagentOrigin(msgspec.Struct, frozen=True):
+    """The subagent that an engine runs: its id, its definition, and the call that started it."""
+
+    id: str
+    agent: str
+    call_id: str
+
+
 class Workspace:
     """Shared by an engine and its subagents, which get a copy with their own options.
 
     `start` is the folder that the host started in; a session may move `home.cwd`, never this.
     `distrust` says why the project's own settings are not used; None if they are, or once it was
     reported. `seal` is the digest of the project's code when it was first loaded.
-    `depth` counts the engines between this one and the host. `project_trust.read_settings` sets
+    `depth` counts the engines between this one and the host; `origin` is set for subagents. `mode`
+    is the way in which the program serves its host. `project_trust.read_settings` sets
     `files`.
     """
 
@@ -38,6 +48,8 @@ class Workspace:
         self.distrust: str | None = None
         self.seal: str | None = None
         self.depth = depth
+        self.mode = "rpc"
+        self.origin: SubagentOrigin | None = None
 
     @property
     def settings(self) -> Settings:
@@ -70,4 +82,5 @@ class Workspace:
     def for_subagent(self, options: Options) -> "Workspace":
         workspace = Workspace(options, self.home, self.warn, depth=self.depth + 1)
         workspace.start, workspace.files = self.start, self.files
+        workspace.mode = self.mode
         return workspace

@@ -116,6 +116,7 @@ class LocalAgent:
         await engine.start("sdk")
         # A worker has no other program around it: keys leave the memory that the kernel shows.
         engine.toolset.owns_process = True
+        engine.workspace.mode = "batch"
 
     async def ask(self, text: str, images: Sequence[Image]) -> AgentAnswer:
         engine, sink = self.engine, self._sink

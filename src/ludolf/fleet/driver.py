@@ -42,6 +42,7 @@ from ludolf.fleet.results import (
 )
 from ludolf.fleet.schedule import PAUSES, BatchCost, EarlyStop, Schedule, WaitingItem
 from ludolf.fleet.tasks import Task, render_prompt
+from ludolf.fleet.telemetry import BatchReport
 from ludolf.fleet.worker_process import WorkerProcess
 
 SYNC_SECONDS = 0.2
@@ -93,6 +94,7 @@ class Driver:
         self._on_result = on_result
         self._pauses = pauses
         self._gate = RateGate()
+        self._report = BatchReport(view.say)
         self._tasks = Tasks()
         self._changed = asyncio.Event()
         self._workers: list[WorkerProcess] = []
@@ -120,6 +122,7 @@ class Driver:
         """
         raise_handle_limit()
         self._begin(selected, history)
+        await self._report.begin(self._folder.path.name)
         try:
             if len(self._schedule) or self._to_remove:
                 for _ in range(self._plan.worker_count):
@@ -206,6 +209,7 @@ class Driver:
             await worker.close()
         with suppress(DiskFull):
             self._sync()
+        await self._report.end(self._counts)
 
     def _exit_code(self, selected: SelectedTasks) -> int:
         if self._interrupts:
@@ -350,6 +354,7 @@ class Driver:
                     item=task.item,
                     prompt=render_prompt(task, self._plan.prompt),
                     attempt=item.attempts,
+                    traceparent=self._report.traceparent,
                 )
             )
         )
@@ -399,6 +404,7 @@ class Driver:
         self._folder.results.append(line)
         self._spending.record(task.id, cost)
         self._counts[status] += 1
+        self._report.count_item(status)
         if not self._unsynced:
             self._tasks.start(self._sync_soon()).add_done_callback(self._listened)
         self._unsynced.append((task.id, task.folder_name, line))

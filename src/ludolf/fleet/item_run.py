@@ -14,6 +14,7 @@ from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.gate import RequestGate
 from ludolf.ai.messages import Usage
 from ludolf.base import ConfigError, LudolfError, Warn
+from ludolf.base.trace_context import TraceContext
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.session_request import choice_fields
 from ludolf.engine.features.structured_answers import answer_tool_for
@@ -334,6 +335,8 @@ class ItemRun:
         options.session = str(end.path) if end is not None else None
         options.session_dir = str(self.folder)
         options.gate = self._gate
+        if (parent := self._order.traceparent) is not None:
+            options.trace = TraceContext(traceparent=parent, linked=True, item=self._order.id)
         if setup.via is not None:
             where = self._via_place(place)
             return ViaAgent(setup.via, where, options, setup.schema, self._on_step)

@@ -39,13 +39,17 @@ class FleetSetup(Value, kw_only=True):
 
 
 class ItemOrder(Value, kw_only=True):
-    """One attempt at an item; `folder` is the name of its folders."""
+    """One attempt at an item; `folder` is the name of its folders.
+
+    `traceparent` is the span of the batch, if telemetry is on.
+    """
 
     id: str
     folder: str
     item: dict[str, Any]
     prompt: str
     attempt: int
+    traceparent: str | None = None
 
 
 class ItemProgress(Value, kw_only=True):

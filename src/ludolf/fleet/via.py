@@ -133,7 +133,10 @@ class ViaAgent:
         more += ["--session-dir", place.sessions]
         if options.session is not None:
             more.append("--continue")
-        self._client = Client(*more, program=words, cwd=place.cwd, timeout=None)
+        env = dict(os.environ)
+        if options.trace is not None:
+            env["TRACEPARENT"] = options.trace.traceparent
+        self._client = Client(*more, program=words, cwd=place.cwd, timeout=None, env=env)
         self._model: str | None = None
 
     async def open(self) -> None:

@@ -40,6 +40,7 @@ from ludolf.fleet.pipes import (
     open_pipe_end,
 )
 from ludolf.fleet.preflight import prepare_session
+from ludolf.fleet.telemetry import end_worker_telemetry
 from ludolf.fleet.workspace import remove_workspace
 
 # Seconds for storing sessions after the driver has ended; the process exits then in any case.
@@ -72,6 +73,7 @@ class ItemWorker:
             _exit_after(LAST_SECONDS)
             await self._tasks.close()
             await self._pipe.drain()
+            await end_worker_telemetry()
 
     def _take(self, message: ToWorker) -> None:
         match message:

@@ -160,8 +160,9 @@ class Connection:
         *,
         timeout: float = 60.0,
         on_progress: TakeProgress | None = None,
+        meta: Json | None = None,
     ) -> Json:
-        """Call a tool and return its result.
+        """Call a tool and return its result. `meta` are further members of `_meta`.
 
         The call is sent again only if the server has certainly not run it: it had forgotten the
         session, or missed a header. Cancelling the task cancels the call at the server too.
@@ -170,7 +171,9 @@ class Connection:
             Refusal: the server answered with an error.
             McpError: the server ended, did not answer in time, or sent an invalid answer.
         """
-        params = {"name": name, "arguments": args}
+        params: Json = {"name": name, "arguments": args}
+        if meta:
+            params = {**params, "_meta": meta}
         try:
             return await self._ask("tools/call", params, timeout, on_progress)
         except Refusal as error:
@@ -357,7 +360,7 @@ class Connection:
             meta = modern_meta(self._capabilities)
         if method == "tools/call":
             meta["progressToken"] = number
-        return {**params, "_meta": meta} if meta else params
+        return {**params, "_meta": {**params.get("_meta", {}), **meta}} if meta else params
 
     def _headers(self, method: str, params: Json) -> Mapping[str, str]:
         if self._mirrored is None or self.facts.era == "legacy":

@@ -33,16 +33,24 @@ class Bare(Value):
 
 
 class Prompt(Value):
+    """The last three fields are the W3C trace context of the host: its span is the parent."""
+
     message: str
     images: list[Any] | None = None
     attachments: list[Any] | None = None
     streaming_behavior: Literal["steer", "followUp"] | None = None
     output_schema: Any = None
+    traceparent: str | None = None
+    tracestate: str | None = None
+    baggage: str | None = None
 
 
 class QueueMessage(Value):
     message: str
     images: list[Any] | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
+    baggage: str | None = None
 
 
 class NewSession(Value):

@@ -14,12 +14,17 @@ RULE_MATCHED = "TTSR matched rule"
 
 
 class HostToolCall(Value, tag_field="type", tag="host_tool_call"):
-    """The host is to run one of its tools; its answer names this id."""
+    """The host is to run one of its tools; its answer names this id.
+
+    With telemetry on, the trace context is that of the call.
+    """
 
     id: str
     tool_call_id: str
     tool_name: str
     arguments: Mapping[str, Any]
+    traceparent: str | None = None
+    tracestate: str | None = None
 
 
 class HostToolCancel(Value, tag_field="type", tag="host_tool_cancel"):

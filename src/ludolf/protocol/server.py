@@ -40,7 +40,8 @@ class Open(Value):
     `env` replaces the server's environment for keys, tools and commands of this session.
     `options` are those of the command line that concern a session, in camelCase.
     `wait`: the run waits for this client if it reads too slowly. `isolated`: the session runs in a
-    process of its own.
+    process of its own. `traceparent`, `tracestate` and `baggage` are the trace context of prompts
+    that carry none.
     """
 
     cwd: str | None = None
@@ -50,6 +51,9 @@ class Open(Value):
     role: ClientRole = "control"
     wait: bool | None = None
     isolated: bool = False
+    traceparent: str | None = None
+    tracestate: str | None = None
+    baggage: str | None = None
 
 
 class Attach(Value):

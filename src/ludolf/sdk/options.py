@@ -11,6 +11,7 @@ from ludolf.ai.gate import RequestGate
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
+from ludolf.config.settings.home import has_global_provider
 from ludolf.config.settings.options import Options
 from ludolf.sdk.backend import ModelBackend, Speaker
 
@@ -51,6 +52,8 @@ class SessionOptions(TypedDict, total=False):
     sandbox         "off" (default), "workspace" or "read-only": what bash and file tools may write
     sandbox_network "on" (default) or "off"
     mask_secrets    replace secret values with placeholders in requests to the model
+    telemetry       True, False or an OpenTelemetry `TracerProvider`: where runs are reported;
+                    default: to the global provider if the program has set one
     gate            a `RequestGate` that requests to the model wait at; sessions of one event loop
                     that use the same key share one
     on_dialog       function that answers dialogs and approvals: takes the request, returns the
@@ -94,6 +97,7 @@ class SessionOptions(TypedDict, total=False):
     sandbox: Literal["off", "workspace", "read-only"]
     sandbox_network: Literal["on", "off"]
     mask_secrets: bool
+    telemetry: object
     gate: RequestGate
     on_dialog: Callable[..., Any]
     on_warning: Callable[[str], None]
@@ -129,6 +133,7 @@ def start_options(given: SessionOptions) -> Options:
     for name in _SAME:
         if name in given:
             setattr(options, name, given[name])  # type: ignore[literal-required]  # all are keys
+    options.telemetry = given.get("telemetry", has_global_provider())
     _place(options, given)
     _resources(options, given)
     if "settings" in given:

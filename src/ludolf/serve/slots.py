@@ -9,6 +9,7 @@ from msgspec import structs
 
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, iso_time
+from ludolf.base.trace_context import trace_context
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.build import build
@@ -120,6 +121,9 @@ class LoadedSessions:
             wanted = str(base.cwd) if command.cwd is None else command.cwd
             cwd = check_folder(wanted, self._options.roots)
             options = structs.replace(options, cwd=cwd)
+        trace = trace_context(command.traceparent, command.tracestate, command.baggage)
+        if trace is not None:
+            options = structs.replace(options, trace=trace)
         return self._with_env(options, command.env, "open")
 
     def _with_env(self, options: Options, env: Mapping[str, str] | None, command: str) -> Options:

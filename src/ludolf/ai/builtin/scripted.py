@@ -113,7 +113,9 @@ class ScriptedFailure(Value, forbid_unknown_fields=True):
 
     def as_error(self) -> ProviderError:
         kind = self.kind or _kind_of_status(self.status) or kind_of(self.text)
-        return ProviderError(self.text, kind=kind, retry_after=self.retry_after)
+        error = ProviderError(self.text, kind=kind, retry_after=self.retry_after)
+        error.status = self.status
+        return error
 
 
 class ScriptedUsage(Value, forbid_unknown_fields=True):

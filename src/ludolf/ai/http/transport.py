@@ -394,11 +394,13 @@ async def check(reply: HttpResponse, describe: Callable[[int, str], str]) -> Non
             kind="bad_request",
         )
     text = describe(reply.status, body)
-    raise ProviderError(
+    error = ProviderError(
         text,
         kind=kind_of_status(reply.status, text),
         retry_after=retry_after(reply.headers),
     )
+    error.status = reply.status
+    raise error
 
 
 def _as_written(url: str) -> "str | yarl.URL":

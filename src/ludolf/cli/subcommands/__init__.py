@@ -33,6 +33,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "serve": ("serve", "run"),
     "sessions": ("sessions", "run"),
     "settings": ("settings", "run"),
+    "telemetry": ("telemetry", "run"),
     "trust": ("trust", "run"),
     "uninstall": ("packages", "run"),
     "update": ("packages", "run_update"),

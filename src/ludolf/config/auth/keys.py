@@ -115,6 +115,13 @@ IDENTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 
 # Secrets of cloud identities. Variables with a profile or a path stay visible to commands.
+# Headers of requests to a collector of telemetry, as `name=value,name=value`.
+HEADER_LISTS = (
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+)
 OTHER_SECRETS = frozenset(
     (
         "AWS_SECRET_ACCESS_KEY",
@@ -127,5 +134,6 @@ OTHER_SECRETS = frozenset(
         "GOOGLE_API_KEY",
         "IDENTITY_HEADER",
         "MSI_SECRET",
+        *HEADER_LISTS,
     )
 )

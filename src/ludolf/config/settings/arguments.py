@@ -279,6 +279,7 @@ SWITCHES: dict[str, Switch] = {
     "--no-approve": _on("approve", False),
     "-na": _on("approve", False),
     "--mask-secrets": _on("mask_secrets"),
+    "--telemetry": _on("telemetry"),
     "--plain": _on("plain"),
     "--no-color": _on("no_color"),
     "--offline": _on("offline"),

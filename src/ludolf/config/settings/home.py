@@ -1,6 +1,7 @@
 """Folders of configuration, the environment variables that change them, and their readers."""
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -169,6 +170,33 @@ def mcp_files_exist(home: Home, options: "Options") -> bool:
         return False
     files = (home.mcp_file, home.project_mcp_file, home.shared_mcp_file)
     return bool(options.mcp_config) or any(path.exists() for path in files)
+
+
+_SIGNALS = ("TRACES", "METRICS", "LOGS")
+_EXPORTERS = tuple(f"OTEL_{signal}_EXPORTER" for signal in _SIGNALS)
+_ENDPOINTS = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    *(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" for signal in _SIGNALS),
+)
+
+
+def asks_for_telemetry(options: "Options", *, enabled: bool | None, endpoint: str | None) -> bool:
+    """Return whether runs are reported; the last two are settings. Nothing is imported for it."""
+    environ = options.environ
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    chosen = enabled if options.telemetry is None else options.telemetry
+    if chosen is not None:
+        return chosen is not False
+    if endpoint or any(environ.get(name) for name in _ENDPOINTS):
+        return True
+    return any(environ.get(name, "none").strip() not in ("", "none") for name in _EXPORTERS)
+
+
+def has_global_provider() -> bool:
+    """Return whether the program has configured OpenTelemetry; nothing is imported for it."""
+    module = sys.modules.get("opentelemetry.trace")
+    return getattr(module, "_TRACER_PROVIDER", None) is not None
 
 
 # ---------------------------------------------------------------- readers

@@ -9,6 +9,7 @@ import msgspec
 
 from ludolf.ai.gate import RequestGate
 from ludolf.ai.messages import ThinkingLevel
+from ludolf.base.trace_context import TraceContext
 
 
 class Options(msgspec.Struct, kw_only=True):
@@ -68,6 +69,10 @@ class Options(msgspec.Struct, kw_only=True):
     replay: str | None = None
     replay_strict: bool = False
     replay_speed: float | None = None
+    # OpenTelemetry: on, off, or from Python the provider to report to; None: as the settings say
+    telemetry: Any = None
+    # the trace context of prompts that carry none
+    trace: TraceContext | None = None
     # limits of one prompt
     max_turns: int | None = None
     max_tokens: int | None = None

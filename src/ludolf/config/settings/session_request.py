@@ -20,6 +20,8 @@ _NOT_OFFERED = frozenset(
         "gate",
         "session",
         "settings",
+        "telemetry",
+        "trace",
     )
 )
 

@@ -19,7 +19,11 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 _QueueMode = Literal["all", "one-at-a-time"]
 GLOBAL_ONLY = (
     *("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys", "mcp", "acp"),
-    *("theme", "terminal"),
+    *("theme", "terminal", "telemetry"),
+)
+_PROJECT_TELEMETRY = (
+    "The setting telemetry in {path} is ignored: only the user's own settings choose where data is "
+    "sent."
 )
 # Settings of pi that are validated and kept, but not used. docs/migrating-from-pi.md lists them.
 WITHOUT_EFFECT = (
@@ -164,6 +168,29 @@ class TerminalOptions(Value):
     show_thinking: bool = False
 
 
+class TelemetryContent(Value):
+    """Content that telemetry exports, besides numbers and names."""
+
+    prompts: bool = False
+    answers: bool = False
+    tools: bool = False
+
+    @property
+    def any(self) -> bool:
+        return self.prompts or self.answers or self.tools
+
+
+class TelemetryOptions(Value):
+    """OpenTelemetry. `enabled` None: on if `endpoint` or the variables `OTEL_*` ask for it."""
+
+    enabled: bool | None = None
+    endpoint: str | None = None
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    content: TelemetryContent | None = None
+    # Where the trace context is sent besides tools.
+    propagate: tuple[Literal["models"], ...] = ()
+
+
 class Settings(Value):
     """All keys that Ludolf reads. Other keys stay in the file unchanged."""
 
@@ -214,6 +241,7 @@ class Settings(Value):
     # `auto`, `dark`, `light`, or the name of a theme file.
     theme: str = "auto"
     terminal: TerminalOptions = TerminalOptions()
+    telemetry: TelemetryOptions = TelemetryOptions()
     enable_skill_commands: bool = True
     # Whether local model servers are scanned.
     local_servers: bool = True
@@ -278,6 +306,8 @@ class SettingsFiles:
         if self.trusted:
             reader = reader_of(self.home, self.home.cwd)
             project = self._read(self.home.project_settings_file, reader)
+            if "telemetry" in project:
+                self.warnings.append(_PROJECT_TELEMETRY.format(path=self.project_name))
             self._project = {k: v for k, v in project.items() if k not in GLOBAL_ONLY}
         self._merge()
 

@@ -17,7 +17,7 @@ from ludolf.ai.gate import GateReport, RequestGate, lane_of
 from ludolf.ai.http.rate_limits import gate_report
 from ludolf.ai.provider import Provider, Request
 from ludolf.engine.bundles import Bundles
-from ludolf.engine.feature import Feature
+from ludolf.engine.feature import Feature, Features
 
 # A request that the server refuses this often fails with the server's error.
 MOST_REFUSALS = 20
@@ -26,8 +26,9 @@ MOST_REFUSALS = 20
 class GatedRequests(Feature):
     """The requests of one engine. `waited` is the time at the gate so far, in seconds."""
 
-    def __init__(self, gate: RequestGate) -> None:
+    def __init__(self, gate: RequestGate, features: Features | None = None) -> None:
         self.gate = gate
+        self._features = features or Features()
         self.waited = 0.0
         self.refused = 0
 
@@ -35,15 +36,18 @@ class GatedRequests(Feature):
         return GatedProvider(provider, self)
 
     def for_subagent(self, bundles: Any) -> "GatedRequests":
-        return GatedRequests(self.gate)
+        return GatedRequests(self.gate, bundles.features)
 
-    async def enter(self, lane: str) -> "Passage":
+    async def enter(self, lane: str, provider: str = "") -> "Passage":
         """Wait at the gate."""
         since = time.monotonic()
         try:
             return Passage(self.gate, await self.gate.enter(lane))
         finally:
-            self.waited += time.monotonic() - since
+            seconds = time.monotonic() - since
+            self.waited += seconds
+            for feature in self._features.hooks["on_gate_wait"]:
+                feature.on_gate_wait(provider, seconds)
 
 
 class Passage:
@@ -97,7 +101,7 @@ class GatedProvider(Provider):
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         lane, refusals, started = lane_of(request), 0, False
         while True:
-            passage = await self._requests.enter(lane)
+            passage = await self._requests.enter(lane, request.model.provider)
             sent = structs.replace(request, on_head=passage.take_head)
             try:
                 async with aclosing(self._inner.stream(sent, draft)) as stream:
@@ -124,4 +128,4 @@ def _is_final(error: ProviderError, request: Request, refusals: int) -> bool:
 def refresh_gate(bundles: Bundles, gate: RequestGate) -> None:
     """Put the gate before the model, once."""
     if bundles.features.find(GatedRequests) is None:
-        bundles.features.add(GatedRequests(gate))
+        bundles.features.add(GatedRequests(gate, bundles.features))

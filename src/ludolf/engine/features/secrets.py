@@ -20,12 +20,13 @@ from ludolf.ai.identity_cache import IdentityCache
 from ludolf.ai.messages import Message, OpaqueMessage, Thinking
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
-from ludolf.ai.record.scrubbing import replace_spans
+from ludolf.ai.record.scrubbing import parts_of, replace_spans
 from ludolf.ai.secret_names import is_place_name, is_secret_name
 from ludolf.ai.secret_values import SHORTEST, Finder, encodings, looks_like_key
 from ludolf.ai.secrets import credentials_in
 from ludolf.base import ConfigError
 from ludolf.base.project_files import FileRefused, read_bytes
+from ludolf.config.auth.keys import HEADER_LISTS
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.env_files import decode, env_files, read_values
 from ludolf.config.settings.files import Stamp, stamp
@@ -142,8 +143,17 @@ def credentials(api_key: str | None, registry: ModelRegistry) -> Iterator[tuple[
     """Yield names and values of the credentials that this session could send."""
     names = registry.secret_names()
     yield from ((name, value) for name, value in registry.keyring.environ.items() if name in names)
+    for name in HEADER_LISTS:
+        yield from ((name, text) for text in _headers_in(registry.keyring.environ.get(name, "")))
     yield "api_key", api_key or ""
     yield from registry.credentials()
+
+
+def _headers_in(value: str) -> Iterator[str]:
+    """Yield the secret parts of `name=value,name=value`."""
+    for pair in value.split(","):
+        name, _, text = pair.partition("=")
+        yield from parts_of(name.strip(), unquote(text.strip()))
 
 
 def secrets_of_environment(environ: Mapping[str, str]) -> Iterator[str]:

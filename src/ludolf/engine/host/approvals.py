@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from ludolf.config.settings.approval_rules import (
 )
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation
+from ludolf.engine.feature import ApprovalState
 from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.protocol.ui import Risk, UiRequest
 from ludolf.tools.paths import real_path, resolve, resolve_existing
@@ -100,6 +102,8 @@ class Approvals:
     ) -> Deny | None:
         """Why a call must not run; None if it may. `args` are those that the tool will get."""
         if (decision := self._decide(tool, args, bundles)) != "ask":
+            if decision is not None:
+                _report_state(bundles, call, "denied", 0.0)
             return decision
         name = f"{tool.name}@{tool.version}"
         key = (self._conversation.session.id, name, _essence(tool.name, args, bundles))
@@ -151,16 +155,27 @@ class Approvals:
             risk=_RISKS.get(tool.name) or ("read" if tool.read_only else "unknown"),
             session_id=bundles.conversation.session.id,
         )
+        since = time.monotonic()
+        _report_state(bundles, call, "asked", 0.0)
         try:
             answer = await self.dialogs.ask(request, limit / 1000)
         except TimeoutError:
+            _report_state(bundles, call, "denied", time.monotonic() - since)
             return Deny(TOO_LATE.format(tool=tool.name, seconds=limit / 1000))
+        allows = answer is not None and answer.value in (APPROVE, FOR_SESSION)
+        state: ApprovalState = "allowed" if allows else "denied"
+        _report_state(bundles, call, state, time.monotonic() - since)
         if answer is not None and answer.value in (APPROVE, FOR_SESSION):
             if answer.value == FOR_SESSION:
                 self._approved.add(key)
             return None
         is_alone = answer is None and not self.dialogs.can_ask
         return Deny((NO_HOST if is_alone else DENIED).format(tool=tool.name))
+
+
+def _report_state(bundles: Bundles, call: ToolCall, state: ApprovalState, seconds: float) -> None:
+    for feature in bundles.features.hooks["on_approval"]:
+        feature.on_approval(call.id, call.name, state, seconds)
 
 
 def _seen_by_rules(tool: Tool, args: Mapping[str, Any], bundles: Bundles) -> CallFacts:

@@ -102,8 +102,14 @@ class HostTools:
         Raises:
             ToolFailure: the host reported an error, is gone, or was too slow.
         """
+        trace = ctx.trace()
         request = HostToolCall(
-            id=new_call_id(), tool_call_id=ctx.call_id, tool_name=tool.name, arguments=args
+            id=new_call_id(),
+            tool_call_id=ctx.call_id,
+            tool_name=tool.name,
+            arguments=args,
+            traceparent=trace.get("traceparent"),
+            tracestate=trace.get("tracestate"),
         )
         what = f'Host tool "{tool.name}"'
         return await self.calls.run(HostCall(what, ctx, tool.timeout_ms, request))

@@ -97,7 +97,7 @@ class Prompting(Component):
         changed = await self._changed(prompt)
         if changed is None:
             return "handled"
-        return self._enqueue(kind, await self._message(changed))
+        return self._enqueue(kind, await self._message(changed), changed)
 
     # ------------------------------------------------------------ private
 
@@ -139,19 +139,22 @@ class Prompting(Component):
     ) -> Disposition:
         if self._runner.running:
             kind: QueueKind = "steering" if prompt.when_busy == "steer" else "follow_up"
-            return self._enqueue(kind, message)
+            return self._enqueue(kind, message, prompt)
         if prompt.answer_tool is not None:
             from ludolf.engine.features.structured_answers import structured_answers
 
             answers = structured_answers(self.bundles)
             answers.check_name()
             added = (*added, answers.begin(prompt.answer_tool))
+        self.features.join_trace(prompt.trace, starts=True)
         queue = self.conversation.queue
         held, queue.next_prompt = queue.next_prompt, []
         self._runner.start((message, *held, *added))
         return "started"
 
-    def _enqueue(self, kind: QueueKind, message: UserMessage) -> Disposition:
+    def _enqueue(self, kind: QueueKind, message: UserMessage, prompt: PromptInput) -> Disposition:
+        if prompt.trace is not None:
+            self.features.join_trace(prompt.trace, starts=False)
         self.conversation.queue.add(kind, message)
         return "queued"
 

@@ -4,11 +4,13 @@ import asyncio
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from ludolf.agent.batch import tool_update
 from ludolf.agent.events import (
     AgentEnd,
     AgentEvent,
+    AgentStart,
     MessageEnd,
     MessageStart,
     MessageUpdate,
@@ -121,6 +123,8 @@ class TurnIO(AgentIO):
         if isinstance(event, TurnEnd):
             await self._end_turn(event)
             return
+        if isinstance(event, AgentStart):
+            event = self._traced(event)
         await self._hub.emit(event)
         if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
             self._runner.conversation.meter.count(event.message)
@@ -128,6 +132,12 @@ class TurnIO(AgentIO):
 
     async def emit_all(self, events: Sequence[AgentEvent]) -> None:
         await self._hub.emit_all(events)
+
+    def _traced(self, event: AgentStart) -> AgentStart:
+        """Name the span of the run, for hosts that show its trace."""
+        for feature in self._features.hooks["start_trace"]:
+            event = event.replace(traceparent=feature.start_trace().get("traceparent"))
+        return event
 
     async def _end_turn(self, event: TurnEnd) -> None:
         """Features come first; messages that were held for the end of the turn follow it."""
@@ -217,6 +227,7 @@ class TurnIO(AgentIO):
             self._hub.post(tool_update(call, partial))
 
         model, cwd = self._runner.models.current, self._runner.workspace.cwd
+        trace = partial(self._features.trace_fields, call.id)
         return ToolContext(
             call_id=call.id,
             cwd=cwd,
@@ -224,13 +235,14 @@ class TurnIO(AgentIO):
             post=post,
             takes_images=model is None or model.takes_images,
             input_limits=model.input_limits if model is not None else None,
-            environment=self._runner.toolset.environment,
+            environment=partial(self._runner.toolset.environment, trace),
             documents=self._runner.toolset.documents,
             walls=self._features.walls(cwd),
             files=self._runner.toolset.files,
             terminals=self._runner.toolset.terminals,
             home=self._runner.workspace.home.user,
             agent_folder=self._runner.workspace.home.agent,
+            trace=trace,
         )
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:

@@ -76,6 +76,7 @@ class Pi079(Pi):
                 run.MessageStart: _with_message,
                 run.MessageEnd: _with_message,
                 run.TurnEnd: _turn_end,
+                run.AgentStart: _agent_start,
                 run.AgentEnd: _agent_end,
                 run.ToolUpdate: _tool_update,
                 run.ToolEnd: _tool_end,
@@ -173,6 +174,10 @@ def _with_message(event: run.MessageStart | run.MessageEnd) -> Frame:
 def _turn_end(event: run.TurnEnd) -> Frame:
     results = tuple(map(_message, event.tool_results))
     return line(event.replace(message=_assistant(event.message), tool_results=results))
+
+
+def _agent_start(event: run.AgentStart) -> Frame:
+    return line(run.AgentStart())
 
 
 def _agent_end(event: run.AgentEnd) -> Frame:

@@ -8,6 +8,7 @@ from msgspec import UNSET
 from ludolf.agent.io import QueueKind
 from ludolf.ai.messages import Part
 from ludolf.base import CommandError
+from ludolf.base.trace_context import TraceContext, trace_context
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.commands import Prompt, QueueMessage, SetLimits
 from ludolf.protocol.images import read_attachments, read_images
@@ -31,9 +32,16 @@ async def prompt(call: Call) -> Result:
             when_busy=command.streaming_behavior,
             attachments=command.attachments or UNSET,
             answer_tool=_answer_tool(command.output_schema),
+            trace=_trace_of(command),
         )
     )
     return ReplyData({"disposition": disposition})
+
+
+def _trace_of(command: Prompt | QueueMessage) -> TraceContext | None:
+    if command.traceparent is None:
+        return None
+    return trace_context(command.traceparent, command.tracestate, command.baggage)
 
 
 def _answer_tool(schema: Any) -> "AnswerTool[Any] | None":
@@ -52,7 +60,7 @@ def calls_extension(call: Call) -> bool:
 async def _queue(call: Call, kind: QueueKind) -> Result:
     command: QueueMessage = call.command
     images = tuple(read_images(call.head.type, command.images))
-    message = PromptInput(text=command.message, extra=images)
+    message = PromptInput(text=command.message, extra=images, trace=_trace_of(command))
     return ReplyData({"disposition": await call.engine.prompting.queue(kind, message)})
 
 

@@ -78,6 +78,7 @@ class McpTool(ToolDefaults):
                 args,
                 timeout=self.entry.timeout or CALL_SECONDS,
                 on_progress=_progress(ctx),
+                meta=ctx.trace(),
             )
 
 
