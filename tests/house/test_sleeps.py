@@ -9,6 +9,7 @@ from tests.house.source import ROOT, Function
 TESTS = ROOT / "tests"
 # Functions that may sleep, by file and reason.
 ALLOWED = {
+    "batch_stage.py": {"wait_until": "polls files of the batch and the model"},
     "browser/chrome.py": {
         "_address": "polls a file that the browser writes",
         "until": "polls the page for a condition",

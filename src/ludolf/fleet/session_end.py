@@ -121,8 +121,10 @@ def spendings(folder: Path, current: SessionStats | None) -> Spendings:
     """Return the sums over all sessions of an item; `current` is the one that is still open."""
     sums = Spendings(ItemUsage(), 0, 0)
     open_file = current.session_file if current is not None else None
+    # With --via the open one is elsewhere, and the folder has a copy of it.
+    name = Path(open_file).name if open_file is not None else ""
     for path in folder.glob("*.jsonl"):
-        session = _opened(path) if str(path) != open_file else None
+        session = _opened(path) if path.name != name else None
         if session is not None:
             _add(sums, Tally(session).stats(None))
     if current is not None:
