@@ -9,6 +9,7 @@ UV ?= uv
 CLIENTS ?= build/clients
 MCP_PEERS ?= build/mcp
 EDITORS ?= build/editors
+FLEET ?= build/fleet
 ROUNDS ?= 1
 
 VENV := .venv
@@ -19,7 +20,7 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak audit test-peers test-clients test-mcp test-editors test-local-model bench \
+.PHONY: help run test soak audit test-peers test-clients test-mcp test-fleet test-editors test-local-model bench \
 	check fmt screenshots docs setup lock clean
 
 help: ## List these targets
@@ -54,6 +55,10 @@ test-clients: $(VENV)/.dev ## Try hosts that others wrote for pi and omp (npm, n
 test-mcp: $(VENV)/.dev ## Try the MCP client with servers that others wrote (PyPI, npm)
 	@$(PY) -m tests.mcp.install $(MCP_PEERS)
 	@LUDOLF_TEST_MCP=$(abspath $(MCP_PEERS)) $(PY) -m pytest tests/mcp -p no:xdist
+
+test-fleet: $(VENV)/.dev ## Try batches on a real Ray cluster (PyPI)
+	@$(PY) -m tests.fleet.install $(FLEET)
+	@LUDOLF_TEST_FLEET=$(abspath $(FLEET)) $(PY) -m pytest tests/fleet -p no:xdist
 
 test-editors: $(VENV)/.dev ## Try Emacs and Neovim over ACP; EDITORS has the sources of their plugins
 	@LUDOLF_TEST_EDITORS=$(abspath $(EDITORS)) $(PY) -m pytest tests/editors -p no:xdist -rs

@@ -146,10 +146,10 @@ class RayWorkerActor:
         if os.path.exists(marker):
             return prepare
         self._own = Path(tempfile.mkdtemp(prefix="ludolf-batch-"))
-        for name in ("items", "work"):
+        for name in ("items", "work", "start"):
             (self._own / name).mkdir(mode=0o700)
         setup = msgspec.json.decode(prepare, type=PrepareWorker).setup
-        start = setup.start if os.path.isdir(setup.start) else str(self._own)
+        start = setup.start if os.path.isdir(setup.start) else str(self._own / "start")
         setup = msgspec.structs.replace(setup, out=str(self._own), start=start)
         return dumps(PrepareWorker(setup=setup)) + b"\n"
 
