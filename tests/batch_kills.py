@@ -9,17 +9,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from ludolf.base import loads
 from tests.batch_stage import BatchStage, ItemModel, is_gone, kill, wait_until
 from tests.process.harness import Lab
 
 ITEMS = 6
 JOBS = 3
-# Kills hit any moment of a batch, which takes about this long.
-LONGEST_SECONDS = 2.5
+# A kill follows so many further requests, at most, and so many seconds.
+MOST_REQUESTS = 8
+LONGEST_SECONDS = 0.1
+# The rest hit the start and the end of a batch, which takes about this long.
+PART_BY_REQUESTS = 0.85
+BATCH_SECONDS = 2.5
 
 
 class KillReport(msgspec.Struct, frozen=True):
@@ -52,7 +59,7 @@ def play_kills(lab: Lab, model: ItemModel, *, seed: int, kills: int) -> KillRepo
         names = tuple(f"b{counts.batches}i{number}" for number in range(ITEMS))
         stage = BatchStage(lab, names)
         before = counts.kills
-        done = _play_batch(stage, chance, counts, kills)
+        done = _play_batch(stage, model, chance, counts, kills)
         faults += _faults(stage, model, names, counts.kills - before)
         if done != 0:
             faults.append(f"the last run ended with {done}")
@@ -62,16 +69,16 @@ def play_kills(lab: Lab, model: ItemModel, *, seed: int, kills: int) -> KillRepo
     return KillReport(**msgspec.structs.asdict(counts), faults=tuple(faults))
 
 
-def _play_batch(stage: BatchStage, chance: random.Random, counts: _Counts, kills: int) -> int:
+def _play_batch(
+    stage: BatchStage, model: ItemModel, chance: random.Random, counts: _Counts, kills: int
+) -> int:
     """Start the batch again and again until a driver comes to its end; returns its exit code."""
     while True:
         process = stage.start("-j", str(JOBS), "--workers", "2", "--in", "copy")
         while counts.kills < kills:
-            try:
-                process.wait(chance.random() * LONGEST_SECONDS)
+            if _ends_before(process, model, chance):
                 break
-            except subprocess.TimeoutExpired:
-                counts.kills += 1
+            counts.kills += 1
             workers = sorted({line["worker"] for line in stage.started})
             alive = [pid for pid in workers if not is_gone(pid)]
             if alive and chance.random() < 0.5:
@@ -84,6 +91,23 @@ def _play_batch(stage: BatchStage, chance: random.Random, counts: _Counts, kills
             return process.returncode
 
 
+def _ends_before(
+    process: "subprocess.Popen[bytes]", model: ItemModel, chance: random.Random
+) -> bool:
+    """Wait for a random moment; returns whether the driver has ended before it."""
+    seconds = chance.random() * LONGEST_SECONDS
+    if chance.random() < PART_BY_REQUESTS:
+        enough = len(model.requests) + chance.randint(1, MOST_REQUESTS)
+        wait_until(lambda: len(model.requests) >= enough or process.poll() is not None, "requests")
+    else:
+        seconds = chance.random() * BATCH_SECONDS
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
 def _faults(stage: BatchStage, model: ItemModel, names: tuple[str, ...], kills: int) -> list[str]:
     found = []
     results = [result["id"] for result in stage.results]
@@ -91,10 +115,7 @@ def _faults(stage: BatchStage, model: ItemModel, names: tuple[str, ...], kills: 
         found.append(f"results of {sorted(results)}")
     wrong = [each for each in stage.results if each["status"] != "ok"]
     found += [f"{each['id']}: {each['status']} {each.get('error')}" for each in wrong]
-    for each in stage.results:
-        expected = f"+++ b/{each['id']}.log"
-        if expected not in (each.get("patch") or ""):
-            found.append(f"{each['id']}: the patch is {each.get('patch')!r}")
+    found += [fault for each in stage.results for fault in _lost_work(stage, each)]
     asked = sum(count for (name, _), count in model.asked.items() if name in names)
     if asked > 3 * len(names) + kills * JOBS:
         found.append(f"{asked} requests after {kills} kills")
@@ -106,6 +127,19 @@ def _faults(stage: BatchStage, model: ItemModel, names: tuple[str, ...], kills: 
     if left:
         found.append(f"processes {left}")
     return found
+
+
+def _lost_work(stage: BatchStage, result: dict[str, Any]) -> Iterator[str]:
+    """Commands that succeeded in the session, and whose output the patch does not have.
+
+    The model does not repeat a command that was interrupted.
+    """
+    entries = [loads(line) for line in (stage.out / result["session"]).read_bytes().splitlines()]
+    for message in (entry.get("message", {}) for entry in entries):
+        if message.get("role") == "toolResult" and not message["isError"]:
+            turn = message["toolCallId"].rpartition("_")[2]
+            if f"+{turn}\n" not in result["patch"]:
+                yield f"{result['id']}: the patch {result['patch']!r} lacks command {turn}"
 
 
 def _processes_in(folder: Path) -> list[str]:

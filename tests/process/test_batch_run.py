@@ -3,7 +3,9 @@
 import asyncio
 import io
 import os
+import shlex
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from ludolf.fleet.table import PlainView
 from tests.batch_stage import BatchStage, ItemModel, make_repository, wait_until
 from tests.process.harness import Lab
 from tests.process.script import Failure, Reply, answer, bash, call
+from tests.process.test_progress import Terminal
 
 REFUSED = Failure(status=401, body=b'{"error":{"message":"invalid x-api-key"}}')
 INVALID = Failure(status=400, body=b'{"error":{"message":"no such thing"}}')
@@ -269,3 +272,38 @@ def test_a_changed_prompt_is_refused_and_new_items_are_added(lab: Lab, model: It
     stage.write({"id": "a"}, {"id": "b"})
     assert stage.run("--max-turns", "9").code == 0
     assert list(stage.by_id()) == ["a", "b"]
+
+
+def test_a_full_disk_stops_the_batch(lab: Lab, model: ItemModel) -> None:
+    small = lab.work / "small"
+    small.mkdir()
+    mount = f"mount -t tmpfs -o size=400k none {small}"
+    enter = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
+    if subprocess.run((*enter, mount), capture_output=True, check=False).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    long = "x" * 300_000
+    model.replies["a"] = lambda turn: answer(long, bulk=True, size=10_000)
+    stage = BatchStage(lab, ("a", "b"))
+    words = stage.words("--out", "small/out", "--in", "here", "-j", "1", "--sandbox", "off")
+    done = subprocess.run(
+        (*enter, f"{mount} && exec {shlex.join(words)}"),
+        cwd=lab.work,
+        env=lab.env,
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, b"No space left on device" in done.stderr) == (5, True), done.stderr
+
+
+def test_at_a_terminal_a_table_shows_the_running_items(lab: Lab, model: ItemModel) -> None:
+    stage = BatchStage(lab, ("a", "b"))
+    model.hold("a", "b")
+    with Terminal(lab, stage.words()) as terminal:
+        terminal.wait_for("  a turn 0")
+        model.held["a"].open()
+        terminal.wait_for("  a turn 2 bash")
+        model.held["b"].open()
+        terminal.wait_for("] 2/2 · $0.00")
+        assert terminal.process.wait(30) == 0
+    assert "ok" not in terminal.seen

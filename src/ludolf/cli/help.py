@@ -22,6 +22,7 @@ Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
   ludolf attach [SESSION]                         use a session of a server
   ludolf view [SESSION]                           show sessions in the browser
   ludolf web                                      work in the browser
+  ludolf batch TASKS "PROMPT"                     one prompt over many items
   ludolf settings list|get|set|unset|path         show and change settings
   ludolf mcp add|remove|list|check|login|import   manage MCP servers
   ludolf trust [DIR]                              trust a project's .pi folder

@@ -108,6 +108,7 @@ class Driver:
         self._counts = {"ok": 0, "failed": 0, "limit": 0, "budget": 0}
         self._is_budget_used = False
         self._is_closing = False
+        self._error: BaseException | None = None
 
     # ------------------------------------------------------------ life
 
@@ -168,6 +169,8 @@ class Driver:
         loop = asyncio.get_running_loop()
         while not self._is_over():
             self._changed.clear()
+            if self._error is not None:
+                raise self._error
             self._assign(loop.time())
             if self._is_over():
                 return
@@ -223,20 +226,27 @@ class Driver:
         worker = await self._host.start_worker()
         self._workers.append(worker)
         worker.send(PrepareWorker(setup=self._plan.setup))
-        self._tasks.start(self._listen(worker))
+        listener = self._tasks.start(self._listen(worker))
+        listener.add_done_callback(self._listened)
+
+    def _listened(self, listener: asyncio.Task[None]) -> None:
+        """Pass an error of a listener on to the loop, which ends with it."""
+        if not listener.cancelled():
+            self._error = self._error or listener.exception()
+        self._changed.set()
 
     async def _listen(self, worker: FleetWorker) -> None:
         try:
-            async for message in worker.messages():
-                self._take(worker, message)
-        except PipeBroken as error:
-            self._view.say(str(error))
+            try:
+                async for message in worker.messages():
+                    self._take(worker, message)
+            except PipeBroken as error:
+                self._view.say(str(error))
+            if not self._is_closing:
+                await self._lost(worker)
         except DiskFull as error:
             self._stop = (STOPPED_EARLY, str(error))
             self._changed.set()
-            return
-        if not self._is_closing:
-            await self._lost(worker)
 
     async def _lost(self, worker: FleetWorker) -> None:
         """A worker has ended: its items continue in another one."""

@@ -8,6 +8,7 @@ line for each finished item, `items/NAME/` the session, the patch and the output
 import errno
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,6 +118,11 @@ class BatchFolder:
                 )
             )
         )
+
+    def remove_partial(self) -> None:
+        """Remove workspaces that killed workers were making."""
+        for path in self.work.glob(".*"):
+            shutil.rmtree(path, ignore_errors=True)
 
     def close(self) -> None:
         self.journal.close()

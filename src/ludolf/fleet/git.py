@@ -40,8 +40,10 @@ def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-async def git(*words: str, cwd: Path, **variables: str) -> bytes:
-    """Run git and return its output.
+async def git(
+    *words: str, cwd: Path, variables: Mapping[str, str] | None = None, lock: int | None = None
+) -> bytes:
+    """Run git and return its output. It inherits the descriptor of a lock, if one is given.
 
     Raises:
         CommandError: git is not installed, or it failed; the text quotes its error.
@@ -52,10 +54,11 @@ async def git(*words: str, cwd: Path, **variables: str) -> bytes:
         child = await asyncio.create_subprocess_exec(
             *("git", *options, *words),
             cwd=cwd,
-            env=git_environment(os.environ) | variables,
+            env={**git_environment(os.environ), **(variables or {})},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=pipe,
             stderr=pipe,
+            pass_fds=() if lock is None else (lock,),
         )
     except OSError as error:
         raise CommandError(f"git cannot be started in {cwd}: {error.strerror}.") from error

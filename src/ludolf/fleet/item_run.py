@@ -141,7 +141,7 @@ class ItemRun:
         except LudolfError as error:
             answer = AgentAnswer(error=str(error), kind="start")
         except OSError as error:
-            raise disk_full(error) or error from error
+            answer = _file_failure(error)
         finally:
             await self._close()
         patch = await self._patch()
@@ -263,11 +263,11 @@ class ItemRun:
             return patch
         except DiskFull:
             raise
-        except LudolfError as error:
+        except (LudolfError, OSError) as error:
+            if isinstance(error, OSError):
+                _file_failure(error)
             self._warn(f"Item {self._order.id} has no patch: {error}")
             return None
-        except OSError as error:
-            raise disk_full(error) or error from error
 
     # ------------------------------------------------------------ result
 
@@ -385,6 +385,15 @@ class ItemRun:
                 tool=self._tool,
             )
         )
+
+
+def _file_failure(error: OSError) -> AgentAnswer:
+    """Raises:
+    DiskFull: the disk is full.
+    """
+    if (full := disk_full(error)) is not None:
+        raise full from error
+    return AgentAnswer(error=f"{error.filename}: {error.strerror}", kind="files")
 
 
 def _limits_of(item: Mapping[str, Any], limits: ItemLimits) -> ItemLimits:

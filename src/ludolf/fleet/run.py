@@ -29,8 +29,9 @@ class BatchRun:
         self._plan = plan
         self._folder: BatchFolder = open_folder(out, plan.fixed_options())
         try:
+            self._folder.remove_partial()
             self._history = self._folder.read()
-            left = set(os.listdir(self._folder.work))
+            left = {name.removesuffix(".git") for name in os.listdir(self._folder.work)}
             self.selected = select_tasks(plan, self._history, left)
         except BaseException:
             self._folder.close()
@@ -50,6 +51,7 @@ class BatchRun:
         return await driver.run(self.selected, self._history)
 
     def close(self) -> None:
+        self._folder.remove_partial()
         self._folder.close()
 
 

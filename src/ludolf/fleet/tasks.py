@@ -20,6 +20,7 @@ _FIELD = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|\{([A-Za-z_]\w*)\}")
 _TEXTS = ("repo", "ref", "folder", "prompt", "model")
 _COUNTS = ("max_turns", "max_tokens")
 _AMOUNTS = ("max_cost", "max_seconds")
+_KNOWN = frozenset(("files", *_TEXTS, *_COUNTS, *_AMOUNTS))
 # A source yields the place of an item for errors, and the item as JSON text or as a value.
 RawItem = tuple[str, bytes | dict[str, Any]]
 RawLine = tuple[str, bytes]
@@ -136,6 +137,8 @@ def _check_fields(place: str, item: dict[str, Any]) -> None:
         raise ConfigError(f"{place}: id must be a text or a number.")
     if given is not None and not 0 < len(str(given)) <= _MOST_ID:
         raise ConfigError(f"{place}: id must have 1 to {_MOST_ID} characters.")
+    if _KNOWN.isdisjoint(item):
+        return
     for name in _TEXTS:
         if name in item and not isinstance(item[name], str):
             raise ConfigError(f"{place}: {name} must be a text.")

@@ -10,7 +10,10 @@ import signal
 import socket
 import sys
 import threading
+import traceback
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -73,11 +76,11 @@ class ItemWorker:
     def _take(self, message: ToWorker) -> None:
         match message:
             case PrepareWorker(setup=setup):
-                self._tasks.start(self._prepare(setup))
+                self._start(self._prepare(setup))
             case StartItem(order=order):
-                self._tasks.start(self._run(order))
+                self._start(self._run(order))
             case ItemRecorded(id=item_id, folder=folder):
-                self._tasks.start(self._remove(item_id, folder))
+                self._start(self._remove(item_id, folder))
             case EndTurns():
                 self._ends_turns = True
                 for run in self._runs.values():
@@ -86,6 +89,9 @@ class ItemWorker:
                 self._gate.take(message)
             case StopItems():
                 pass
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.start(work).add_done_callback(_exit_after_bug)
 
     async def _prepare(self, setup: FleetSetup) -> None:
         try:
@@ -141,6 +147,14 @@ def _disk_is_full(order: ItemOrder, error: DiskFull) -> ItemFinished:
     return ItemFinished(
         id=order.id, status="failed", cost=0.0, line=line, kind="disk", text=str(error)
     )
+
+
+def _exit_after_bug(task: asyncio.Task[None]) -> None:
+    """End the process after an error of ours: the driver starts its items again elsewhere."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        traceback.print_exception(error)
+        os._exit(1)
 
 
 def _exit_after(seconds: float) -> None:

@@ -24,6 +24,8 @@ WorkspaceKind = Literal["clone", "worktree", "copy", "here"]
 WORKSPACE_KINDS: tuple[WorkspaceKind, ...] = ("clone", "worktree", "copy", "here")
 PUSH_DISABLED = "disabled://ludolf-batch-does-not-push"
 _MARK = "workspace.json"
+# Not shared with a git process that a killed worker left.
+_NEW_INDEX = f"index-{os.getpid()}"
 _SHA256_DIGITS = 64
 # Sessions of `--via` in a workspace without a repository.
 SESSIONS_IN_COPY = ".ludolf-session"
@@ -70,14 +72,14 @@ async def make_workspace(request: WorkspaceRequest, item: Path, work: Path) -> I
         DiskFull: the disk is full.
     """
     await remove_path(work)
+    await remove_path(_own_git(work))
     try:
         made = await _made(request, work)
         inside = request.folder if made.kind in ("clone", "worktree") else None
         if inside is not None and request.repo is not None:
             made = msgspec.structs.replace(made, cwd=_inside(work, inside))
-        data = dumps(made)
         part = item / f"{_MARK}.part"
-        part.write_bytes(data)
+        part.write_bytes(dumps(made))
         part.rename(item / _MARK)
     except OSError as error:
         raise disk_full(error) or CommandError(f"{error.filename}: {error.strerror}") from error
@@ -118,6 +120,14 @@ def _remove_tree(path: Path) -> None:
     for folder, _, _ in os.walk(path):
         os.chmod(folder, 0o700)
     shutil.rmtree(path, ignore_errors=True)
+
+
+def partial_path(work: Path) -> Path:
+    """Return where a workspace is made: a git that a killed worker left may still write to another.
+
+    The driver removes what is left of such folders.
+    """
+    return work.with_name(f".{work.name}-{os.urandom(4).hex()}")
 
 
 # ---------------------------------------------------------------- kinds
@@ -173,14 +183,16 @@ async def _clone_of_path(source: Path, ref: str | None, work: Path) -> ItemWorks
 async def _clone(source: Path, ref: str | None, work: Path, origin: str | None) -> ItemWorkspace:
     base = await _commit(source, ref)
     words = ("--local", "--quiet", *(() if ref is None else ("--no-checkout",)))
-    await git("clone", *words, "--", str(source), str(work), cwd=work.parent)
+    part = partial_path(work)
+    await git("clone", *words, "--", str(source), str(part), cwd=work.parent)
     if ref is not None:
-        await git("checkout", "--quiet", "--detach", base, cwd=work)
+        await git("checkout", "--quiet", "--detach", base, cwd=part)
     if origin is None:
-        await git("remote", "remove", "origin", cwd=work)
+        await git("remote", "remove", "origin", cwd=part)
     else:
-        await git("config", "remote.origin.url", origin, cwd=work)
-        await git("config", "remote.origin.pushurl", PUSH_DISABLED, cwd=work)
+        await git("config", "remote.origin.url", origin, cwd=part)
+        await git("config", "remote.origin.pushurl", PUSH_DISABLED, cwd=part)
+    part.rename(work)
     return ItemWorkspace(
         kind="clone",
         root=str(work),
@@ -224,15 +236,20 @@ async def _commit(source: Path, ref: str | None) -> str:
 
 
 async def _copy(source: Path, work: Path, out: Path) -> ItemWorkspace:
+    part = partial_path(work)
     try:
-        await asyncio.to_thread(_copy_tree, source, work, out)
+        await asyncio.to_thread(_copy_tree, source, part, out)
     except shutil.Error as error:
         raise CommandError(f"{source} cannot be copied: {error.args[0][0][2]}") from error
-    own = _make_own_git(work, None, 0)
+    own = _make_own_git(part, None, 0)
     base = None
-    if (await read_git("--version", cwd=work)) is not None:
-        await git("add", "--all", "--force", *_PATHS, cwd=work, **_variables(own, work))
-        base = (await git("write-tree", cwd=work, **_variables(own, work))).decode().strip()
+    if (await read_git("--version", cwd=part)) is not None:
+        variables = _variables(own, part)
+        await git("add", "--all", "--force", *_PATHS, cwd=part, variables=variables)
+        base = (await git("write-tree", cwd=part, variables=variables)).decode().strip()
+        (own / _NEW_INDEX).rename(own / "index")
+    own.rename(_own_git(work))
+    part.rename(work)
     return ItemWorkspace(kind="copy", root=str(work), cwd=str(work), base=base, source=str(source))
 
 
@@ -255,20 +272,21 @@ async def _mirror(url: str, folder: Path) -> Path:
     """Return a local mirror of a repository, with the present state of its branches and tags."""
     name = hashlib.sha256(without_credentials(url).encode()).hexdigest()[:24]
     path = private_folder(folder) / f"{name}.git"
-    async with _file_lock(folder / f"{name}.lock"):
+    async with _file_lock(folder / f"{name}.lock") as lock:
         if (path / "HEAD").is_file():
-            await git("fetch", "--quiet", "--prune", "--", url, "+refs/*:refs/*", cwd=path)
+            words = ("--quiet", "--prune", "--", url, "+refs/*:refs/*")
+            await git("fetch", *words, cwd=path, lock=lock)
             return path
         part = folder / f"{name}.part"
         await remove_path(part)
-        await git("clone", "--quiet", "--mirror", "--", url, str(part), cwd=folder)
+        await git("clone", "--quiet", "--mirror", "--", url, str(part), cwd=folder, lock=lock)
         await git("config", "remote.origin.url", without_credentials(url), cwd=part)
         part.rename(path)
     return path
 
 
 @asynccontextmanager
-async def _file_lock(path: Path) -> AsyncIterator[None]:
+async def _file_lock(path: Path) -> AsyncIterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         while True:
@@ -277,7 +295,7 @@ async def _file_lock(path: Path) -> AsyncIterator[None]:
                 break
             except BlockingIOError:
                 await asyncio.sleep(0.05)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -299,12 +317,12 @@ async def take_patch(workspace: ItemWorkspace, work: Path) -> bytes | None:
     try:
         if workspace.objects is not None:
             own = _make_own_git(work, workspace.objects, len(workspace.base))
-            await _borrow_index(workspace, own, work)
+        await _borrow_index(workspace, own, work)
         variables = _variables(own, work)
         force = ("--force",) if workspace.kind == "copy" else ()
-        await git("add", "--all", *force, *_PATHS, cwd=work, **variables)
+        await git("add", "--all", *force, *_PATHS, cwd=work, variables=variables)
         words = ("diff", "--cached", "--binary", "--no-color", "--no-ext-diff", "--no-textconv")
-        return await git(*words, workspace.base, "--", cwd=work, **variables)
+        return await git(*words, workspace.base, "--", cwd=work, variables=variables)
     except OSError as error:
         raise disk_full(error) or CommandError(f"{error.filename}: {error.strerror}") from error
 
@@ -312,16 +330,17 @@ async def take_patch(workspace: ItemWorkspace, work: Path) -> bytes | None:
 async def _borrow_index(workspace: ItemWorkspace, own: Path, work: Path) -> None:
     """Start from the index of the workspace, which spares reading files that did not change."""
     assert workspace.base is not None
-    index = work / ".git" / "index"
-    variables = _variables(own, work)
-    if workspace.kind == "clone" and index.is_file() and not index.is_symlink():
-        shutil.copyfile(index, own / "index")
+    index = own / "index" if workspace.kind == "copy" else work / ".git" / "index"
+    variables, new = _variables(own, work), own / _NEW_INDEX
+    new.unlink(missing_ok=True)
+    if workspace.kind != "worktree" and index.is_file() and not index.is_symlink():
+        shutil.copyfile(index, new)
         try:
-            await git("ls-files", "--", ":(top)no/such/file", cwd=work, **variables)
+            await git("ls-files", "--", ":(top)no/such/file", cwd=work, variables=variables)
             return
         except CommandError:
-            (own / "index").unlink(missing_ok=True)
-    await git("read-tree", workspace.base, cwd=work, **variables)
+            new.unlink(missing_ok=True)
+    await git("read-tree", workspace.base, cwd=work, variables=variables)
 
 
 def _own_git(work: Path) -> Path:
@@ -347,4 +366,5 @@ def _make_own_git(work: Path, objects: str | None, digits: int) -> Path:
 
 
 def _variables(own: Path, work: Path) -> dict[str, str]:
-    return {"GIT_DIR": str(own), "GIT_WORK_TREE": str(work)}
+    variables = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(work)}
+    return variables | {"GIT_INDEX_FILE": str(own / _NEW_INDEX)}
