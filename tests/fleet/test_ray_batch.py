@@ -22,8 +22,8 @@ class RayStage(BatchStage):
         return (PYTHON, "-P", "-m", "ludolf", *super().words(*options)[3:])
 
     def on(self, cluster: RayCluster, *options: str) -> "subprocess.Popen[bytes]":
-        where = ("--on", f"ray:{cluster.address}", "--sandbox", "off")
-        return self.start(*where, *options, PYTHONPATH=str(SOURCE), OPENAI_API_KEY=KEYS["variable"])
+        words = ("--on", f"ray:{cluster.address}", "--sandbox", "off", *options)
+        return self.start(*words, PYTHONPATH=str(SOURCE), OPENAI_API_KEY=KEYS["variable"])
 
 
 @pytest.fixture

@@ -23,6 +23,8 @@ from ludolf.fleet.worker_hosts import LOG_NAME, FleetWorker
 
 # A bridge that has been silent for this time is killed: Ray has blocked it, or does not answer.
 SILENCE_SECONDS = 30.0
+# A server for clients starts a process for each of them before it answers.
+CONNECT_SECONDS = 60.0
 # The bridge waits some seconds for workers that store their sessions.
 _CLOSE_SECONDS = 10.0
 _MOST_TEXT = 64 << 10
@@ -65,9 +67,11 @@ class RayWorker:
         self._pipe.close()
 
     async def ended(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._end.wait()
+        """Wait for the end of the worker. One that is not ready has no sessions to store."""
+        if self.is_ready:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._end.wait()
         self.kill()
 
     async def close(self) -> None:
@@ -158,11 +162,11 @@ class RayHost:
         """Wait until the bridge is connected; return why it is not."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(SILENCE_SECONDS):
+            async with asyncio.timeout(CONNECT_SECONDS):
                 data = await loop.sock_recv(control, _MOST_TEXT)
         except TimeoutError:
             return (
-                f"Ray ({self._address}) did not answer within {SILENCE_SECONDS:.0f} s. Check the "
+                f"Ray ({self._address}) did not answer within {CONNECT_SECONDS:.0f} s. Check the "
                 f"address. If the cluster uses tokens: {TOKEN_ADVICE}"
             )
         if data.startswith(FAILED):

@@ -20,7 +20,7 @@ from ludolf.agent.scope import Tasks
 from ludolf.base import LudolfError, dumps
 from ludolf.config.auth.keys import ALSO_NEEDED, IDENTITIES, KEY_VARIABLES, OTHER_SECRETS
 from ludolf.fleet.pipes import MOST_MESSAGE_BYTES, WorkerReady, WorkerWarned
-from ludolf.fleet.ray_actor import RayWorkerActor
+from ludolf.fleet.ray_actor import GATHER_SECONDS, RayWorkerActor
 
 TOKEN_ADVICE = (
     "Set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH to the file with the token of the cluster."
@@ -51,6 +51,8 @@ class RayBridge:
         self._control = control
         self._marker = marker
         self._tasks = Tasks()
+        # Those that wait for a place in the cluster.
+        self._pings = Tasks()
         self._ended = asyncio.Event()
         # A worker that is lost gets a new actor; a restarted one would not know its items.
         self._actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(RayWorkerActor)
@@ -65,6 +67,7 @@ class RayBridge:
         await self._ended.wait()
         loop.remove_reader(self._control)
         await beats.close()
+        await self._pings.close()
         # Their sockets are closed too: the workers store their sessions.
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_SECONDS):
@@ -94,6 +97,8 @@ class RayBridge:
         reader, writer = await asyncio.open_unix_connection(sock=end, limit=MOST_MESSAGE_BYTES)
         try:
             for _ in range(_MOST_STARTS):
+                if self._ended.is_set():
+                    return
                 actor = self._actor.remote()
                 try:
                     if await self._is_alive(actor, writer):
@@ -114,12 +119,15 @@ class RayBridge:
             UnusableNode: every actor on its node would fail.
         """
         try:
-            ping = self._tasks.start(_wait_for(actor.ping.remote()))
+            ping = self._pings.start(_wait_for(actor.ping.remote()))
             done, _ = await asyncio.wait((ping,), timeout=PLACE_SECONDS)
             if not done:
                 text = "Ray has no free CPU for a worker yet. Add nodes, or use fewer --workers."
                 writer.write(dumps(WorkerWarned(text=text)) + b"\n")
-            version = await ping
+                await asyncio.wait((ping,))
+            if ping.cancelled():
+                return False
+            version = ping.result()
         except self._errors.RayActorError as error:
             if "creation task" in str(error):
                 raise UnusableNode(_why_dead(error)) from error
@@ -163,6 +171,7 @@ class RayBridge:
             lines = whole + newline if data else b""
             try:
                 await self._call(partial(actor.post.remote, number, lines))
+                await asyncio.sleep(GATHER_SECONDS)
             except self._errors.RayError:
                 return  # the other direction reports it
             if not data:
@@ -238,6 +247,11 @@ def _connected(address: str) -> Any:
             logging_level="ERROR",
             configure_logging=False,
         )
+    except ImportError as error:
+        raise OSError(
+            f"An address that starts with ray:// needs the client of Ray ({error}). Install it "
+            "with: pip install 'ray[client]'"
+        ) from error
     except ray.exceptions.AuthenticationError as error:
         raise OSError(f"Ray asks for a token. {TOKEN_ADVICE}") from error
     except (ray.exceptions.RayError, ConnectionError, ValueError, RuntimeError) as error:
