@@ -118,6 +118,10 @@ LINES = (
     Line("serve.attach.100", "server: attach to 100 MB, last 20 entries", "ms", "none", 10),
     Line("serve.load.10", "server: load a session of 10 MB, CPU", "ms", "none", 60),
     Line("serve.load.100", "server: load a session of 100 MB, CPU", "ms", "none", 300),
+    Line("batch.one", "batch: one item with the offline model", "s", "none", 1),
+    Line("batch.driver", "batch: CPU of the driver per item", "ms", "none", 2),
+    Line("batch.resume", "batch: resume over 100,000 results of 192 MB, CPU", "s", "none", 1),
+    Line("batch.resume.rss", "batch: the same, memory", "MiB", "none", 30),
 )
 BY_KEY = {line.key: line for line in LINES}
 

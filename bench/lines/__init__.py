@@ -5,6 +5,7 @@ from collections.abc import Callable
 from bench.lines import (
     acp,
     arguments,
+    batch,
     eight,
     fifty,
     growth,
@@ -35,6 +36,7 @@ GROUPS: dict[str, Callable[[Stage], None]] = {
     "mcp": mcp.measure,
     "acp": acp.measure,
     "serve": serve.measure,
+    "batch": batch.measure,
     "odd": odd.measure,
     "growth": growth.measure,
 }

@@ -1,7 +1,7 @@
 """SIGKILL of drivers and workers: no result is lost or doubled, nothing is left running."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from tests.batch_kills import play_kills
 from tests.batch_stage import BatchStage, ItemModel, is_gone, kill, wait_until
 from tests.process.harness import Lab
-from tests.process.script import Reply, answer, bash
+from tests.process.script import Gate, Reply, answer, bash, say
 
 NAMES = ("a", "b", "c")
 
@@ -50,6 +50,37 @@ def test_a_driver_that_is_killed_at_every_line_of_the_journal_loses_and_repeats_
     # Each item was asked once more: for the answer that was cut off.
     assert sum(model.asked.values()) == 3 * len(NAMES) + len(NAMES)
     assert stage.workspaces == []
+
+
+def test_workers_that_are_killed_at_every_line_of_the_journal_are_replaced(
+    lab: Lab, model: ItemModel
+) -> None:
+    # The second answer of each item is held, so that its worker can be killed meanwhile.
+    held = {name: Gate() for name in NAMES}
+    model.add_gates(*held.values())
+
+    def reply_of(name: str) -> Callable[[int], Reply]:
+        def reply(turn: int) -> Reply:
+            if turn == 0:
+                return answer(bash("true", f"call_{name}"))
+            return answer(say(f"Done {name}.", held[name]))
+
+        return reply
+
+    for name in NAMES:
+        model.replies[name] = reply_of(name)
+    stage = BatchStage(lab, NAMES)
+    process = stage.start("-j", "1", "--in", "here", "--retries", "0")
+    for number, name in enumerate(NAMES):
+        wait_until(held[name].reached.is_set, f"{name} is asked")
+        assert len(stage.results) == number
+        kill(stage.started[-1]["worker"])
+        held[name].open()
+    _, stderr = process.communicate(timeout=100)
+    found = stage.by_id()
+    assert (process.returncode, list(found)) == (0, list(NAMES)), stderr
+    assert {(each["how"], each["attempts"]) for each in found.values()} == {("continued", 2)}
+    assert sum(model.asked.values()) == 3 * len(NAMES)
 
 
 def test_a_session_with_a_final_answer_is_collected_without_a_request(

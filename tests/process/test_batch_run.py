@@ -7,11 +7,13 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from ludolf.base import dumps, loads
+import ludolf
+from ludolf.base import ConfigError, dumps, loads
 from ludolf.fleet.command import read_command, split_words
 from ludolf.fleet.run import BatchRun
 from ludolf.fleet.table import PlainView
@@ -54,8 +56,8 @@ def test_items_in_clones_have_results_with_patches_and_leave_the_repository_as_i
     assert (stage.out / "items/b/patch.diff").read_text() == result["patch"]
     assert (result["item"], stage.workspaces) == ({"id": "b", "repo": "repo"}, [])
     assert sorted(os.listdir(lab.work / "repo")) == [".git", "a.txt"]
-    assert {oct(path.stat().st_mode & 0o777) for path in stage.out.glob("*.json*")} == {"0o600"}
-    assert oct(stage.out.stat().st_mode & 0o777) == "0o700"
+    modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in stage.out.rglob("*")}
+    assert modes == {(True, 0o700), (False, 0o600)}
     assert b"key-of-the-lab" not in b"".join(
         path.read_bytes() for path in stage.out.rglob("*") if path.is_file()
     )
@@ -202,6 +204,46 @@ def test_a_transient_failure_is_retried_in_the_same_session(
     (result,) = (loads(line) for line in lines)
     assert (result["status"], result["attempts"], result["how"]) == ("ok", 2, "continued")
     assert "You were interrupted." in str(model.requests[-1].body)
+
+
+def test_refused_requests_of_all_workers_wait_at_one_gate(lab: Lab, model: ItemModel) -> None:
+    lab.settings(retry={"enabled": False})
+    busy = Failure(status=429, headers={"retry-after": "0.05"})
+    refused = (7, 8)
+
+    def reply(turn: int) -> Reply:
+        return busy if len(model.requests) in refused else answer("Done.")
+
+    names = "abcdefgh"
+    for name in names:
+        model.replies[name] = reply
+    stage = BatchStage(lab, names)
+    done = stage.run("-j", "2", "--workers", "2", "--in", "here", "--no-tools")
+    found = stage.by_id().values()
+    assert (done.code, {each["attempts"] for each in found}) == (0, {1}), done.stderr
+    assert {each["turns"] for each in found} == {1}
+    assert sum(model.asked.values()) == len(names) + len(refused)
+
+
+def test_a_loop_that_is_left_stops_the_batch_and_the_same_call_resumes_it(
+    lab: Lab, model: ItemModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in lab.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(lab.work)
+    items = [{"id": "a"}, {"id": "b"}]
+
+    async def first_of() -> str:
+        results = ludolf.batch(items, "Item {id}. Work.", out="out", jobs=1, tools=("bash",))
+        async with aclosing(results):
+            async for result in results:
+                return result.id
+        return ""
+
+    assert [asyncio.run(first_of()), asyncio.run(first_of())] == ["a", "b"]
+    assert asyncio.run(first_of()) == ""
+    with pytest.raises(ConfigError, match="Unknown option: job"):
+        asyncio.run(anext(ludolf.batch(items, "Go", job=1)))  # type: ignore[call-arg]
 
 
 def test_a_plain_command_starts_the_agents_and_another_one_ends_them(

@@ -118,6 +118,11 @@ def test_options_of_the_batch_and_of_sessions_are_told_apart(
     assert (plan.prompt, plan.jobs, plan.setup.kind, plan.choice.shard) == ("Go", 4, "here", (1, 3))
     assert (plan.setup.choices["model"], plan.setup.limits.max_turns) == ("m/x", 3)
     assert command.out == tmp_path / "tasks.batch"
+    (tmp_path / "rules.md").write_text("x")
+    more = ("--system-prompt", "Be brief", "--append-system-prompt", "rules.md", "-e", "none.py")
+    choices = _command(tmp_path, "tasks.jsonl", *more, monkeypatch=monkeypatch).plan.setup.choices
+    assert choices["appendSystemPrompt"] == [str(tmp_path / "rules.md")]
+    assert (choices["systemPrompt"], choices["extensions"]) == ("Be brief", ["none.py"])
     fixed = plan.fixed_options()
     assert fixed["shard"] == [1, 3]
     assert (fixed["tools"], "api-key" in fixed) == (("read", "ls"), False)

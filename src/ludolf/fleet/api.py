@@ -15,7 +15,7 @@ from ludolf.base import ConfigError
 from ludolf.config.settings.session_request import choice_fields
 from ludolf.fleet.command import read_schema, read_shard
 from ludolf.fleet.orders import FleetSetup, ItemLimits
-from ludolf.fleet.plan import BatchPlan, ItemChoice, batch_name
+from ludolf.fleet.plan import BatchPlan, ItemChoice, absolute_paths, batch_name
 from ludolf.fleet.results import ItemResult
 from ludolf.fleet.run import BatchRun
 from ludolf.fleet.table import SilentView
@@ -172,7 +172,7 @@ def _setup(options: BatchOptions, out: Path) -> FleetSetup:
         start=start,
         out=str(out),
         name=batch_name(out),
-        choices=_choices(options),
+        choices=absolute_paths(_choices(options), Path(start)),
         limits=ItemLimits(**{name: given[name] for name in _LIMITS if name in given}),
         kind=options.get("workspace"),
         schema=dict(schema) if schema is not None else None,

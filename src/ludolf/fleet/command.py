@@ -15,7 +15,7 @@ from ludolf.config.settings.arguments import Arguments, parse
 from ludolf.config.settings.home import current_folder
 from ludolf.config.settings.session_request import session_choices
 from ludolf.fleet.orders import FleetSetup, ItemLimits
-from ludolf.fleet.plan import BatchPlan, ItemChoice, batch_name
+from ludolf.fleet.plan import BatchPlan, ItemChoice, absolute_paths, batch_name
 from ludolf.fleet.tasks import items_of_glob, items_of_lines, read_lines_of
 from ludolf.fleet.worker_hosts import ray_address
 from ludolf.fleet.workspace import WORKSPACE_KINDS, WorkspaceKind
@@ -251,6 +251,8 @@ def _setup(own: BatchWords, arguments: Arguments, out: Path) -> FleetSetup:
     limits = {name: getattr(arguments, name) for name in _LIMITS}
     for name in ("maxTurns", "maxTokens", "maxCost"):
         choices.pop(name, None)
+    if own.via is None:
+        choices = absolute_paths(choices, arguments.cwd)
     return FleetSetup(
         start=str(arguments.cwd),
         out=str(out),

@@ -97,7 +97,7 @@ class Driver:
         self._changed = asyncio.Event()
         self._workers: list[FleetWorker] = []
         self._running: dict[str, RunningItem] = {}
-        # Folder names of recorded items whose workspaces exist, by id; None: not yet synced.
+        # Folder names of recorded items whose workspaces are to be removed, by id.
         self._to_remove: dict[str, str] = {}
         self._unsynced: list[tuple[str, str, bytes]] = []
         self._failed_starts = 0
@@ -230,7 +230,7 @@ class Driver:
         listener.add_done_callback(self._listened)
 
     def _listened(self, listener: asyncio.Task[None]) -> None:
-        """Pass an error of a listener on to the loop, which ends with it."""
+        """Pass an error of a task on to the loop, which ends with it."""
         if not listener.cancelled():
             self._error = self._error or listener.exception()
         self._changed.set()
@@ -406,7 +406,7 @@ class Driver:
         self._spending.record(task.id, cost)
         self._counts[status] += 1
         if not self._unsynced:
-            self._tasks.start(self._sync_soon())
+            self._tasks.start(self._sync_soon()).add_done_callback(self._listened)
         self._unsynced.append((task.id, task.folder_name, line))
 
     async def _sync_soon(self) -> None:

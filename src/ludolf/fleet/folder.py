@@ -353,6 +353,15 @@ def cost_of_sessions(folder: Path) -> float:
     return total
 
 
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file by one that only the user can read; a reader sees the old or the new one."""
+    part = path.with_name(f"{path.name}.part")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+    part.rename(path)
+
+
 def private_folder(path: Path) -> Path:
     """Create a folder that only the user can enter.
 

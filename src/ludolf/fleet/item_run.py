@@ -18,7 +18,7 @@ from ludolf.config.settings.options import Options
 from ludolf.config.settings.session_request import choice_fields
 from ludolf.engine.features.structured_answers import answer_tool_for
 from ludolf.fleet.agents import AgentAnswer, ItemAgent, LocalAgent
-from ludolf.fleet.folder import DiskFull, disk_full, private_folder
+from ludolf.fleet.folder import DiskFull, disk_full, private_folder, write_private
 from ludolf.fleet.orders import FleetSetup, ItemLimits, ItemOrder, ItemProgress
 from ludolf.fleet.prompt_files import with_files
 from ludolf.fleet.results import (
@@ -228,7 +228,7 @@ class ItemRun:
         assert self._agent is not None
         while answer.error is None and answer.limit is None:
             check = await self._agent.run_check(command)
-            (self.folder / "check.log").write_text(check.tail)
+            write_private(self.folder / "check.log", check.tail.encode("utf-8", "replace"))
             if check.code == 0 or rounds >= self._setup.check_rounds:
                 return answer, check
             rounds += 1
@@ -257,9 +257,7 @@ class ItemRun:
         try:
             patch = await take_patch(self._place, self.work)
             if patch is not None:
-                part = self.folder / "patch.diff.part"
-                part.write_bytes(patch)
-                part.rename(self.folder / "patch.diff")
+                write_private(self.folder / "patch.diff", patch)
             return patch
         except DiskFull:
             raise

@@ -15,6 +15,12 @@ from ludolf.fleet.tasks import RawItem, Task, in_shard, make_tasks, render_promp
 
 AGENTS_PER_WORKER = 50
 _READ_ONLY_TOOLS = frozenset(("read", "grep", "find", "ls"))
+# Options of sessions that name files; prompts are a text or a file.
+_PATHS = (
+    *("extensions", "skills", "promptTemplates", "mcpConfig", "replay"),
+    *("systemPrompt", "appendSystemPrompt"),
+)
+_LONGEST_PATH = 255
 # Recorded as digests: they may be long.
 _LONG = ("prompt", "schema")
 
@@ -159,6 +165,23 @@ def _is_read_only(choices: dict[str, Any]) -> bool:
         return True
     tools = choices.get("tools")
     return tools is not None and set(tools) <= _READ_ONLY_TOOLS
+
+
+def absolute_paths(choices: dict[str, Any], start: Path) -> dict[str, Any]:
+    """Return the options of sessions with paths of files as seen from their workspaces."""
+
+    def found(text: str) -> str:
+        path = Path(start, os.path.expanduser(text))
+        return str(path) if len(text) < _LONGEST_PATH and path.exists() else text
+
+    changed: dict[str, Any] = {}
+    for name in _PATHS:
+        value = choices.get(name)
+        if isinstance(value, str):
+            changed[name] = found(value)
+        elif value:
+            changed[name] = [found(each) for each in value]
+    return {**choices, **changed}
 
 
 def batch_name(out: Path) -> str:

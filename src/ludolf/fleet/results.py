@@ -4,7 +4,6 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType, field
 
-from ludolf.ai.messages import Usage
 from ludolf.base import Value
 
 ItemStatus = Literal["ok", "failed", "limit", "budget"]
@@ -27,15 +26,6 @@ class ItemUsage(Value, omit_defaults=False):
     cache_read: int = 0
     cache_write: int = 0
     cost: float = 0.0
-
-    def plus(self, usage: Usage) -> "ItemUsage":
-        return ItemUsage(
-            input=self.input + usage.input,
-            output=self.output + usage.output,
-            cache_read=self.cache_read + usage.cache_read,
-            cache_write=self.cache_write + usage.cache_write,
-            cost=self.cost + usage.cost.total,
-        )
 
 
 class ItemError(Value):

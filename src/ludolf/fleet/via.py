@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from ludolf.client import Client, ClientError, LimitReached, StructuredOutput
 from ludolf.client.events import TypedEvent
 from ludolf.config.settings.options import Options
 from ludolf.fleet.agents import AgentAnswer, OnStep, StepSink, answer_at, check_outcome
+from ludolf.fleet.folder import write_private
 from ludolf.fleet.results import CheckOutcome
 from ludolf.fleet.workspace import SESSIONS_IN_COPY, ItemWorkspace
 from ludolf.protocol.results import Limits
@@ -77,9 +77,7 @@ class ViaPlace:
     def collect(self, item: Path) -> None:
         """Copy the sessions into the folder of the item."""
         for path in self.session_folder.glob("*.jsonl"):
-            part = item / f"{path.name}.part"
-            shutil.copyfile(path, part)
-            part.rename(item / path.name)
+            write_private(item / path.name, path.read_bytes())
 
 
 def via_words(command: str, names: Mapping[str, str]) -> list[str]:

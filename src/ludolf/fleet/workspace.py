@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from ludolf.base import CommandError, dumps
-from ludolf.fleet.folder import disk_full, private_folder
+from ludolf.fleet.folder import disk_full, private_folder, write_private
 from ludolf.fleet.git import git, is_url, read_git, without_credentials
 
 WorkspaceKind = Literal["clone", "worktree", "copy", "here"]
@@ -78,9 +78,7 @@ async def make_workspace(request: WorkspaceRequest, item: Path, work: Path) -> I
         inside = request.folder if made.kind in ("clone", "worktree") else None
         if inside is not None and request.repo is not None:
             made = msgspec.structs.replace(made, cwd=_inside(work, inside))
-        part = item / f"{_MARK}.part"
-        part.write_bytes(dumps(made))
-        part.rename(item / _MARK)
+        write_private(item / _MARK, dumps(made))
     except OSError as error:
         raise disk_full(error) or CommandError(f"{error.filename}: {error.strerror}") from error
     return made
