@@ -56,12 +56,12 @@ test-mcp: $(VENV)/.dev ## Try the MCP client with servers that others wrote (PyP
 	@$(PY) -m tests.mcp.install $(MCP_PEERS)
 	@LUDOLF_TEST_MCP=$(abspath $(MCP_PEERS)) $(PY) -m pytest tests/mcp -p no:xdist
 
+test-fleet: $(VENV)/.dev ## Try batches on a Ray cluster, and Ludolf in Inspect and Harbor (PyPI)
+	@$(PY) -m tests.fleet.install $(FLEET)
+	@LUDOLF_TEST_FLEET=$(abspath $(FLEET)) $(PY) -m pytest tests/fleet -p no:xdist --timeout 300 -rs
+
 test-editors: $(VENV)/.dev ## Try Emacs and Neovim over ACP; EDITORS has the sources of their plugins
 	@LUDOLF_TEST_EDITORS=$(abspath $(EDITORS)) $(PY) -m pytest tests/editors -p no:xdist -rs
-
-test-fleet: $(VENV)/.dev ## Try Ludolf in Inspect and Harbor, in environments of their own (PyPI)
-	@$(PY) -m tests.fleet.install_inspect $(FLEET)
-	@LUDOLF_TEST_FLEET=$(abspath $(FLEET)) $(PY) -m pytest tests/fleet -p no:xdist --timeout 300 -rs
 
 test-local-model: $(VENV)/.dev ## Ask a real model; LUDOLF_TEST_GGUF names its GGUF file
 	@$(PY) -c 'import xllamacpp' 2>/dev/null || $(INSTALL) 'xllamacpp>=2026.10'

@@ -343,8 +343,12 @@ def test_at_a_terminal_a_table_shows_the_running_items(lab: Lab, model: ItemMode
     model.hold("a", "b")
     with Terminal(lab, stage.words()) as terminal:
         terminal.wait_for("  a turn 0")
+        first = model.held["a"]
+        wait_until(first.reached.is_set, "a is asked")
+        model.hold("a")  # the next answer, so that the table shows this one
+        first.open()
+        terminal.wait_for("  a turn 1 bash")
         model.held["a"].open()
-        terminal.wait_for("  a turn 2 bash")
         model.held["b"].open()
         terminal.wait_for("] 2/2 · $0.00")
         assert terminal.process.wait(30) == 0

@@ -39,6 +39,7 @@ class BatchOptions(TypedDict, total=False):
     retries       attempts after transient failures; default: 2
     out           folder of the batch, which can be resumed; default: a temporary one
     only, first, redo, shard  selection, as on the command line; `shard` is "I/N"
+    on            "ray", "ray:HOST:PORT" or "ray://HOST:PORT": a Ray cluster; default: this machine
     model, api_key, thinking, tools, sandbox  as for a session on the command line
     session_options  all other options of sessions, such as {"exclude_tools": ["bash"]}
     """
@@ -62,6 +63,7 @@ class BatchOptions(TypedDict, total=False):
     first: int
     redo: Iterable[str]
     shard: str
+    on: str
     model: str
     api_key: str
     thinking: str
@@ -155,6 +157,7 @@ def _plan(
         workers=options.get("workers"),
         budget=options.get("budget"),
         retries=options.get("retries", 2),
+        on=options.get("on"),
     )
     plan.check()
     return plan

@@ -17,6 +17,7 @@ from ludolf.config.settings.session_request import session_choices
 from ludolf.fleet.orders import FleetSetup, ItemLimits
 from ludolf.fleet.plan import BatchPlan, ItemChoice, absolute_paths, batch_name
 from ludolf.fleet.tasks import items_of_glob, items_of_lines, read_lines_of
+from ludolf.fleet.worker_hosts import ray_address
 from ludolf.fleet.workspace import WORKSPACE_KINDS, WorkspaceKind
 
 _MAX_SCHEMA_BYTES = 1 << 20
@@ -61,6 +62,7 @@ class BatchWords(msgspec.Struct, kw_only=True):
     first: int | None = None
     redo: tuple[str, ...] = ()
     shard: tuple[int, int] | None = None
+    on: str | None = None
     dry_run: bool = False
     json: bool = False
     help: bool = False
@@ -140,6 +142,11 @@ def read_shard(value: str) -> tuple[int, int]:
     raise ConfigError(f'--shard needs I/N with I from 0 to N-1, such as 0/4, not "{value}".')
 
 
+def _on(words: BatchWords, value: str) -> None:
+    ray_address(value)
+    words.on = value
+
+
 _VALUES: dict[str, WordSetter] = {
     "--each": _text("each"),
     "--lines": _text("lines"),
@@ -160,6 +167,7 @@ _VALUES: dict[str, WordSetter] = {
     "--first": _count("--first", "first", 1),
     "--redo": _more("redo"),
     "--shard": _shard,
+    "--on": _on,
 }
 _SWITCHES = {"--dry-run": "dry_run", "--json": "json", "--help": "help", "-h": "help"}
 
@@ -215,6 +223,7 @@ def read_command(own: BatchWords, rest: Sequence[str]) -> BatchCommand:
         workers=own.workers,
         budget=own.budget,
         retries=own.retries,
+        on=own.on,
     )
     plan.check()
     return BatchCommand(

@@ -43,7 +43,7 @@ from ludolf.fleet.results import (
 from ludolf.fleet.schedule import PAUSES, BatchCost, EarlyStop, Schedule, WaitingItem
 from ludolf.fleet.tasks import Task, render_prompt
 from ludolf.fleet.telemetry import BatchReport
-from ludolf.fleet.worker_process import WorkerProcess
+from ludolf.fleet.worker_hosts import LOG_NAME, FleetWorker, worker_host
 
 SYNC_SECONDS = 0.2
 # Workers that end before they are ready, after which the batch stops.
@@ -68,7 +68,7 @@ class RunningItem(msgspec.Struct):
     """An item in a worker; `progressed`: it has had an answer there."""
 
     item: WaitingItem
-    worker: WorkerProcess
+    worker: FleetWorker
     progressed: bool = False
 
 
@@ -93,11 +93,11 @@ class Driver:
         self._view = view
         self._on_result = on_result
         self._pauses = pauses
-        self._gate = RateGate()
+        self._host = worker_host(plan.on, folder, RateGate())
         self._report = BatchReport(view.say)
         self._tasks = Tasks()
         self._changed = asyncio.Event()
-        self._workers: list[WorkerProcess] = []
+        self._workers: list[FleetWorker] = []
         self._running: dict[str, RunningItem] = {}
         # Folder names of recorded items whose workspaces are to be removed, by id.
         self._to_remove: dict[str, str] = {}
@@ -207,6 +207,7 @@ class Driver:
         await self._tasks.close()
         for worker in self._workers:
             await worker.close()
+        await self._host.close()
         with suppress(DiskFull):
             self._sync()
         await self._report.end(self._counts)
@@ -226,8 +227,7 @@ class Driver:
     # ------------------------------------------------------------ workers
 
     async def _start_worker(self) -> None:
-        log = self._folder.path / "workers.log"
-        worker = await WorkerProcess.start(self._folder.lock, log, self._gate)
+        worker = await self._host.start_worker()
         self._workers.append(worker)
         worker.send(PrepareWorker(setup=self._plan.setup))
         listener = self._tasks.start(self._listen(worker))
@@ -239,7 +239,7 @@ class Driver:
             self._error = self._error or listener.exception()
         self._changed.set()
 
-    async def _listen(self, worker: WorkerProcess) -> None:
+    async def _listen(self, worker: FleetWorker) -> None:
         try:
             try:
                 async for message in worker.messages():
@@ -252,7 +252,7 @@ class Driver:
             self._stop = (STOPPED_EARLY, str(error))
             self._changed.set()
 
-    async def _lost(self, worker: WorkerProcess) -> None:
+    async def _lost(self, worker: FleetWorker) -> None:
         """A worker has ended: its items continue in another one."""
         self._workers.remove(worker)
         worker.kill()
@@ -267,11 +267,17 @@ class Driver:
             if not self._schedule.lost(running.item, now, progressed=running.progressed):
                 self._give_up(running.item)
         if self._failed_starts >= MOST_FAILED_STARTS:
-            log = self._folder.path / "workers.log"
+            log = self._folder.path / LOG_NAME
             self._problem = f"Workers end before they can run an item. See {log}."
         elif not self._is_closing:
-            await self._start_worker()
+            await self._replace_worker()
         self._changed.set()
+
+    async def _replace_worker(self) -> None:
+        try:
+            await self._start_worker()
+        except ConfigError as error:
+            self._problem = str(error)
 
     def _give_up(self, item: WaitingItem) -> None:
         """Record an item whose workers were lost again and again."""
@@ -293,7 +299,7 @@ class Driver:
         self._view.finished(item.task.id, "failed", text)
         self._note_failure("lost", text)
 
-    def _take(self, worker: WorkerProcess, message: ToDriver) -> None:
+    def _take(self, worker: FleetWorker, message: ToDriver) -> None:
         match message:
             case WorkerReady():
                 self._take_ready(worker, message)
@@ -309,7 +315,7 @@ class Driver:
                     self._warnings.add(text)
                     self._view.say(text)
 
-    def _take_ready(self, worker: WorkerProcess, ready: WorkerReady) -> None:
+    def _take_ready(self, worker: FleetWorker, ready: WorkerReady) -> None:
         if ready.problem is not None:
             self._problem = ready.problem
         else:
@@ -334,12 +340,12 @@ class Driver:
                 return
             self._start(self._schedule.take(), worker)
 
-    def _free_worker(self) -> WorkerProcess | None:
+    def _free_worker(self) -> FleetWorker | None:
         most = -(-self._plan.jobs // self._plan.worker_count)
         ready = [each for each in self._workers if each.is_ready and len(each.running) < most]
         return min(ready, key=lambda each: len(each.running), default=None)
 
-    def _start(self, item: WaitingItem, worker: WorkerProcess) -> None:
+    def _start(self, item: WaitingItem, worker: FleetWorker) -> None:
         task = item.task
         if task.id in self._redone:
             self._redone.discard(task.id)
@@ -374,7 +380,7 @@ class Driver:
             for worker in self._workers:
                 worker.send(EndTurns())
 
-    def _take_finished(self, worker: WorkerProcess, message: ItemFinished) -> None:
+    def _take_finished(self, worker: FleetWorker, message: ItemFinished) -> None:
         running = self._running.pop(message.id)
         worker.running.discard(message.id)
         self._changed.set()

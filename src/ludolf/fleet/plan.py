@@ -45,11 +45,14 @@ class BatchPlan(msgspec.Struct, kw_only=True):
     workers: int | None = None
     budget: float | None = None
     retries: int = 2
+    # The engine to run on; None is this machine.
+    on: str | None = None
 
     @property
     def worker_count(self) -> int:
-        """One worker for 50 agents, at most one for each core."""
-        wanted = self.workers or min(-(-self.jobs // AGENTS_PER_WORKER), os.cpu_count() or 1)
+        """One worker for 50 agents; on this machine at most one for each core."""
+        most = self.jobs if self.on is not None else os.cpu_count() or 1
+        wanted = self.workers or min(-(-self.jobs // AGENTS_PER_WORKER), most)
         return max(1, min(wanted, self.jobs))
 
     def check(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 import warnings
+from collections.abc import Sequence
 from typing import TextIO
 
 import msgspec
@@ -15,6 +16,8 @@ from ludolf.fleet.orders import ItemProgress
 MOST_ROWS = 20
 FRAME_SECONDS = 0.25
 _BAR_CELLS = 20
+_NAME_CELLS = 40
+_TOOL_CELLS = 20
 _MARKS = {"ok": "ok", "failed": "FAILED", "limit": "LIMIT", "budget": "BUDGET"}
 
 
@@ -130,7 +133,7 @@ class TableView:
     def _draw(self) -> None:
         columns, now = os_columns(self._stream), time.monotonic()
         shown = sorted(self._rows.items(), key=lambda pair: pair[1].moved_at)[:MOST_ROWS]
-        rows = [self._bar(columns), *(_shown_row(*pair, now, columns) for pair in shown)]
+        rows = [self._bar(columns), *_shown_rows(shown, now, columns)]
         more = len(self._rows) - len(shown)
         if more:
             rows.append(f"  and {more} more")
@@ -161,11 +164,24 @@ class TableView:
         self._stream.flush()
 
 
-def _shown_row(task_id: str, row: _Row, now: float, columns: int) -> str:
-    tool = f" {row.tool}" if row.tool else ""
-    right = f" turn {row.turns}{tool} {now - row.moved_at:.0f}s ${row.cost:.3f}"
-    name = cut(one_line(task_id), max(8, columns - len(right) - 3))
-    return cut(f"  {name}{right}", columns)
+def _shown_rows(shown: Sequence[tuple[str, _Row]], now: float, columns: int) -> list[str]:
+    """Return a row for each item, with aligned columns: name, turn, tool, silence, cost."""
+    cells = [
+        (
+            cut(one_line(task_id), _NAME_CELLS),
+            f"turn {row.turns}",
+            cut(one_line(row.tool), _TOOL_CELLS),
+            f"{now - row.moved_at:.0f} s",
+            f"${row.cost:.3f}",
+        )
+        for task_id, row in shown
+    ]
+    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
+    padded = (
+        (text + " " * (most - width(text)) for text, most in zip(row, widths, strict=True))
+        for row in cells
+    )
+    return [cut("  " + "  ".join(row).rstrip(), columns) for row in padded]
 
 
 def _clock(seconds: float) -> str:
@@ -183,11 +199,18 @@ def cut(text: str, columns: int) -> str:
     """Return the beginning of a text that fits into the columns of a terminal."""
     if text.isascii():
         return text[: max(0, columns - 1)]
-    from wcwidth import wcswidth
-
-    while text and wcswidth(text) >= columns:
+    while text and width(text) >= columns:
         text = text[:-1]
     return text
+
+
+def width(text: str) -> int:
+    """Return the cells of a text on one line."""
+    if text.isascii():
+        return len(text)
+    from wcwidth import wcswidth
+
+    return max(0, wcswidth(text))
 
 
 def os_columns(stream: TextIO) -> int:

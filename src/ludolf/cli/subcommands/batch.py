@@ -36,6 +36,7 @@ Items
 Agents
   -j N                   agents at once (default: 8)
   --workers K            worker processes (default: one for 50 agents)
+  --on ray[:HOST:PORT]   run the workers on a Ray cluster (pip install 'ludolf[ray]')
   --in clone|worktree|copy|here
                          workspace of an item (default: clone for git, else copy)
   --via CMD              start `ludolf --mode rpc` for an item by this command;

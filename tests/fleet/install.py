@@ -1,4 +1,4 @@
-"""Installs Inspect and Harbor: `python -m tests.fleet.install_inspect FOLDER`.
+"""Installs Ray, Inspect and Harbor: `python -m tests.fleet.install FOLDER`.
 
 Each has an environment below the folder, with Ludolf from this repository. Needs access to PyPI.
 Harbor needs Python 3.12 or newer; if it cannot be installed, its tests are skipped.
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+RAY = ("ray==2.60.0",)
 # Inspect's bridge for programs in the sandbox needs the library of the API that they use.
 INSPECT = ("inspect-ai>=0.3.285,<0.4", "anthropic")
 HARBOR = ("harbor>=0.25,<0.26",)
@@ -18,9 +19,10 @@ HARBOR_PYTHONS = ("python3.14", "python3.13", "python3.12")
 
 def main() -> None:
     folder = Path(sys.argv[1]).absolute()
-    problem = _install(folder / "inspect", INSPECT, sys.executable)
-    if problem:
-        sys.exit(problem)
+    for name, packages in (("ray", RAY), ("inspect", INSPECT)):
+        problem = _install(folder / name, packages, sys.executable)
+        if problem:
+            sys.exit(problem)
     python = next(filter(None, map(shutil.which, HARBOR_PYTHONS)), None)
     problem = _install(folder / "harbor", HARBOR, python) if python else "no Python 3.12 or newer"
     if problem:
