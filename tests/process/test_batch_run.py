@@ -342,12 +342,12 @@ def test_at_a_terminal_a_table_shows_the_running_items(lab: Lab, model: ItemMode
     stage = BatchStage(lab, ("a", "b"))
     model.hold("a", "b")
     with Terminal(lab, stage.words()) as terminal:
-        terminal.wait_for("  a turn 0")
+        terminal.wait_for("  a  turn 0")
         first = model.held["a"]
         wait_until(first.reached.is_set, "a is asked")
         model.hold("a")  # the next answer, so that the table shows this one
         first.open()
-        terminal.wait_for("  a turn 1 bash")
+        terminal.wait_for("  a  turn 1  bash")
         model.held["a"].open()
         model.held["b"].open()
         terminal.wait_for("] 2/2 · $0.00")

@@ -9,9 +9,11 @@ from tests.process.harness import Lab
 
 def test_each_item_is_a_trace_that_is_linked_to_the_batch(tmp_path: Path) -> None:
     with ItemModel(turns=2) as model, collector() as seen:
-        stage = BatchStage(Lab(tmp_path, model), ("a", "b", "c"))
+        lab = Lab(tmp_path, model)
+        stage = BatchStage(lab, ("a", "b", "c"))
+        lab.settings(telemetry={"enabled": False})  # the option is stronger
         env = {"OTEL_EXPORTER_OTLP_ENDPOINT": seen.address}
-        done = stage.run("-j", "2", "--workers", "2", **env)
+        done = stage.run("-j", "2", "--workers", "2", "--telemetry", **env)
         assert done.code == 0, done.stderr
     batch = seen.one("invoke_workflow batch")
     assert batch.attributes["ludolf.batch.items.ok"] == 3

@@ -266,6 +266,7 @@ def _setup(own: BatchWords, arguments: Arguments, out: Path) -> FleetSetup:
         check=own.check,
         check_rounds=own.check_rounds,
         offline=arguments.offline,
+        telemetry=arguments.telemetry,
     )
 
 

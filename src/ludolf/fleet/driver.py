@@ -94,7 +94,7 @@ class Driver:
         self._on_result = on_result
         self._pauses = pauses
         self._host = worker_host(plan.on, folder, RateGate())
-        self._report = BatchReport(view.say)
+        self._report = BatchReport(plan.setup.telemetry, view.say)
         self._tasks = Tasks()
         self._changed = asyncio.Event()
         self._workers: list[FleetWorker] = []

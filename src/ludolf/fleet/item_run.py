@@ -335,6 +335,7 @@ class ItemRun:
         options.session = str(end.path) if end is not None else None
         options.session_dir = str(self.folder)
         options.gate = self._gate
+        options.telemetry = setup.telemetry
         if (parent := self._order.traceparent) is not None:
             options.trace = TraceContext(traceparent=parent, linked=True, item=self._order.id)
         if setup.via is not None:

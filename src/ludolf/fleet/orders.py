@@ -36,6 +36,7 @@ class FleetSetup(Value, kw_only=True):
     check: str | None = None
     check_rounds: int = 0
     offline: bool = False
+    telemetry: bool | None = None
 
 
 class ItemOrder(Value, kw_only=True):

@@ -176,12 +176,14 @@ def _shown_rows(shown: Sequence[tuple[str, _Row]], now: float, columns: int) -> 
         )
         for task_id, row in shown
     ]
-    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
-    padded = (
-        (text + " " * (most - width(text)) for text, most in zip(row, widths, strict=True))
-        for row in cells
-    )
-    return [cut("  " + "  ".join(row).rstrip(), columns) for row in padded]
+    filled = (column for column in zip(*cells, strict=True) if any(column))
+    padded = [_padded(column) for column in filled]
+    return [cut("  " + "  ".join(row).rstrip(), columns) for row in zip(*padded, strict=True)]
+
+
+def _padded(texts: Sequence[str]) -> list[str]:
+    most = max(map(width, texts))
+    return [text + " " * (most - width(text)) for text in texts]
 
 
 def _clock(seconds: float) -> str:

@@ -25,15 +25,17 @@ _SETUP = "ludolf.engine.features.telemetry.setup"
 class BatchReport:
     """The report of one batch; every method does nothing while telemetry is off."""
 
-    def __init__(self, warn: Warn) -> None:
+    def __init__(self, asked: bool | None, warn: Warn) -> None:
+        self._asked = asked
         self._warn = warn
         self._door = TelemetryDoor(warn)
         self._telemetry: BatchTelemetry | None = None
 
     async def begin(self, name: str) -> None:
-        """Start the span of the batch, if the environment or the user's settings ask for it."""
-        chosen = SettingsFiles(find_home(None, os.environ)).user.telemetry
-        options = Options(cwd=find_home(None, os.environ).cwd)
+        """Start the span of the batch, if options, environment or settings ask for it."""
+        home = find_home(None, os.environ)
+        chosen = SettingsFiles(home).user.telemetry
+        options = Options(cwd=home.cwd, telemetry=self._asked)
         if not asks_for_telemetry(options, enabled=chosen.enabled, endpoint=chosen.endpoint):
             return
 
