@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -31,6 +32,7 @@ _OPTIONS = ("--model", "ludolf/offline", "--in", "here", "--no-tools", "--sandbo
 def measure(stage: Stage) -> None:
     stage.attempt(stage.ours, "batch.one", partial(_one, stage))
     stage.attempt(stage.ours, "batch.driver", partial(_driver, stage))
+    stage.attempt(stage.ours, "batch.gate", partial(_parts, stage))
     stage.attempt(stage.ours, "batch.resume", partial(_resume, stage))
 
 
@@ -51,6 +53,12 @@ def _driver(stage: Stage, program: Program) -> None:
     base, _ = _drive(home, _new_items(home, "driver-1", 1))
     spent, _ = _drive(home, _new_items(home, "driver-many", count))
     stage.put(program, "batch.driver", 1e3 * (spent - base) / (count - 1))
+
+
+def _parts(stage: Stage, program: Program) -> None:
+    """The gate, a turn with a command, and the memory of agents."""
+    with tempfile.TemporaryDirectory() as folder:
+        stage.measure_module(program, "bench.fleet_parts", str(stage.size(5, 1)), folder)
 
 
 def _resume(stage: Stage, program: Program) -> None:
