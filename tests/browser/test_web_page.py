@@ -183,8 +183,10 @@ def test_the_tree_moves_and_forks_the_session(chat: Page, server: PageServer) ->
     chat.js(f"{row}.click()")
     before = chat.js("location.hash.split('&')[0]")
     chat.js("document.getElementById('label').value = 'a good place'")
+    chat.click("#summarise")
     chat.js("document.getElementById('move').click()")
     chat.wait(f"!{TALK}.includes('I was steered') && {MESSAGE} === 'hello'")
+    chat.wait(f"{TALK}.includes('Summary of the branch left behind')")
     chat.wait("document.getElementById('tree').innerText.includes('a good place')")
     assert chat.js("document.getElementById('label').value") == ""
     chat.js("document.getElementById('message').select()")
@@ -224,6 +226,36 @@ def test_commands_of_the_user_run_in_the_page_and_files_are_suggested(
     chat.wait("document.getElementById('limits').textContent === ''")
 
 
+def test_the_model_is_changed_in_the_head_and_entries_are_counted_away_from_the_end(
+    chat: Page, server: PageServer
+) -> None:
+    session = chat.js("location.hash").removeprefix("#session-")
+    send(chat, "count")
+    chat.wait(f"{UNDERWAY}.includes(' 200')")
+    chat.resize(1000, 300)
+    chat.js("scrollTo({ top: 0 })")
+    chat.wait("scrollY === 0")
+    server.post(type="abort", session=session)
+    chat.wait(f"{IDLE} && document.getElementById('live').innerText.includes('1 new')")
+    chat.click("#live")
+    chat.wait("!document.getElementById('live').innerText.includes('new')")
+    choose = """(() => {
+        const list = document.getElementById("%s");
+        list.selectedIndex = [...list.options].findIndex((one) => !one.selected);
+        list.dispatchEvent(new Event("change"));
+        return list.value;
+    })()"""
+
+    def state() -> dict[str, Any]:
+        return server.post(type="get_state", session=session)
+
+    level = chat.js(choose % "level")
+    chat.until(lambda: bool(state()["thinkingLevel"] == level), level)
+    model = chat.js(choose % "model")
+    assert model.startswith("mistral/")
+    chat.until(lambda: bool(state()["model"]["id"] == model.removeprefix("mistral/")), model)
+
+
 def test_an_image_is_shrunk_shown_removed_and_sent(chat: Page, server: PageServer) -> None:
     paste = """(async () => {
         const canvas = document.createElement("canvas");
@@ -242,7 +274,16 @@ def test_an_image_is_shrunk_shown_removed_and_sent(chat: Page, server: PageServe
     assert chat.js(TOAST) == "big.png has 17.0 MiB; at most 16.0 MiB can be sent."
     chat.js("document.querySelector('#images .drop').click()")
     assert chat.js(shown) == 0
-    chat.js(paste)
+    chat.js(
+        paste.replace("ClipboardEvent", "DragEvent")
+        .replace('"paste"', '"drop"')
+        .replace("clipboardData", "dataTransfer")
+    )
+    chat.wait(f"{shown} === 1")
+    chat.js("document.querySelector('#images .drop').click()")
+    chosen = """document.getElementById("files").files = files.files;
+        document.getElementById("files").dispatchEvent(new Event("change"));"""
+    chat.js(paste[: paste.index("const event")] + chosen + "})()")
     chat.wait("document.querySelector('#images img')?.naturalWidth === 2000")
     send(chat, "picture")
     chat.wait(f"{TALK}.includes('I see it.')")
@@ -335,9 +376,9 @@ def test_sessions_are_found_started_in_a_folder_renamed_and_keep_their_drafts(
     chat.wait(f"{listed}.includes('Tide chart')")
     (server.folder / "work" / "below").mkdir()
     chat.js("document.getElementById('new').click()")
-    chat.js("document.getElementById('folder').value = '/nowhere'")
+    chat.js("document.getElementById('folder').value = '/no/such/folder'")
     chat.js("document.getElementById('new-form').requestSubmit()")
-    chat.wait(f"{TOAST}.includes('/nowhere')")
+    chat.wait(f"{TOAST}.includes('/no/such/folder')")
     folder = str(server.folder / "work" / "below")
     chat.js(f"document.getElementById('folder').value = {folder!r}")
     chat.js("document.getElementById('new-form').requestSubmit()")

@@ -87,6 +87,7 @@ def page_server(folder: Path, script: list[dict[str, Any]] = SCRIPT) -> Iterator
     environ = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(folder),
+        "MISTRAL_API_KEY": "a key, so that there are other models",
         "LUDOLF_SCRIPT": str(folder / "script.json"),
     }
     options = Options(
