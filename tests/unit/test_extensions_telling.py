@@ -26,7 +26,6 @@ OUTPUT = text_output("x")
 @pytest.mark.parametrize(
     "event",
     [
-        events.AgentStart(),
         events.MessageStart(message=USER),
         events.ToolStart(tool_call_id="1", tool_name="t", args={"a": 1}),
         events.ToolUpdate(tool_call_id="1", tool_name="t", args={}, partial_result=OUTPUT),
@@ -39,6 +38,11 @@ def test_an_event_is_told_with_the_fields_that_hosts_see(event: Value) -> None:
     payload = Teller().payload(event)
     assert payload.type == NAMES[type(event)] == event.__struct_config__.tag
     assert structs.asdict(payload) == structs.asdict(event)
+
+
+def test_the_start_of_a_run_is_told_without_its_trace() -> None:
+    event = events.AgentStart(traceparent=f"00-{'1' * 32}-{'2' * 16}-01")
+    assert Teller().payload(event) == payloads.AgentStart()
 
 
 def test_the_end_of_a_run_is_told_with_its_messages() -> None:
