@@ -2,6 +2,7 @@
 
 import os
 import signal
+from base64 import b64encode
 from collections import Counter
 
 from tests.process.harness import PROGRAM, Lab
@@ -167,11 +168,16 @@ def test_commands_and_pickers_act_on_the_session(lab: Lab) -> None:
         _label_in_the_tree(terminal)
         _order(terminal, "/fork", "Fork before  2 of 2")
         terminal.press("Enter")
-        terminal.wait_for("> two")
+        terminal.wait(lambda screen: "Fork before" not in screen and "\n> two\n" in screen)
         _empty(terminal)
         _order(terminal, "/clone", "This is a copy of the session.")
         _rename_and_delete(terminal)
         _order(terminal, "/theme light", READY)
+        _order(terminal, "/export page.html", "Written: ")
+        assert "First." in (lab.work / "page.html").read_text()
+        _order(terminal, "/copy", "sent to the clipboard")
+        assert b"]52;c;" + b64encode(b"First.") in terminal.written()
+        _order(terminal, "/reload", "were read again.")
         assert "next thinking level" in _order(terminal, "/hotkeys", "run a shell command")
         assert "Automatic compaction" in _order(terminal, "/settings", "Settings (Enter changes")
         _close(terminal)

@@ -1,14 +1,19 @@
 """Terminals that can less: lines only, ASCII, no colours."""
 
+import pytest
+
 from tests.process.harness import Lab
 from tests.process.script import answer, call
 from tests.process.tmux_stage import tmux_terminal
 
 
-def test_a_dumb_terminal_gets_lines_and_numbered_questions(lab: Lab) -> None:
+@pytest.mark.parametrize(("words", "env"), [((), {"TERM": "dumb"}), (("--plain",), {})])
+def test_a_dumb_terminal_gets_lines_and_numbered_questions(
+    lab: Lab, words: tuple[str, ...], env: dict[str, str]
+) -> None:
     lab.server.add(answer("I **write**.", call("bash", {"command": "echo x"})), answer("Done."))
     with tmux_terminal(lab) as terminal:
-        terminal.start("--approval", "on-command", "go", TERM="dumb")
+        terminal.start(*words, "--approval", "on-command", "go", **env)
         terminal.wait_for("3. Deny")
         terminal.type("2")
         terminal.press("Enter")
