@@ -21,7 +21,7 @@ MOST_PAUSE_SECONDS = 60.0
 # The rate after a refusal is this part of the rate that passed in the last seconds.
 PART = 0.7
 SEEN_SECONDS = 10.0
-LEAST_RATE = 0.1
+LEAST_RATE = 0.5
 # Each answer adds this many requests per second; up to three times as many if the last refusal was
 # long ago.
 STEP = 0.03
