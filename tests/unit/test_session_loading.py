@@ -1,6 +1,9 @@
 """Session files that a thread reads before a session is opened on the event loop."""
 
 import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ludolf.config.settings.options import Options
@@ -8,6 +11,17 @@ from ludolf.engine.build import build
 from ludolf.session.entries import make_entry
 from ludolf.session.tree import load_session, new_session, open_session
 from tests.session_samples import answer, no_warning, texts, user
+
+
+@contextmanager
+def frequent_switches() -> Iterator[None]:
+    """Let threads take turns often, so that the load of the machine does not matter."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(usual / 50)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def written(folder: Path, count: int = 2) -> Path:
@@ -68,9 +82,10 @@ async def test_the_event_loop_answers_while_two_threads_load_sessions(tmp_path: 
     paths = [written(tmp_path / name, 3000) for name in ("a", "b")]
     loading = [asyncio.create_task(asyncio.to_thread(load_session, path)) for path in paths]
     turns = 0
-    while not all(task.done() for task in loading):
-        turns += 1
-        await asyncio.sleep(0)
+    with frequent_switches():
+        while not all(task.done() for task in loading):
+            turns += 1
+            await asyncio.sleep(0)
     assert turns > 20
     engines = []
     for path, task in zip(paths, loading, strict=True):
