@@ -180,7 +180,7 @@ class ScriptLink:
 
     async def close(self) -> None:
         """End the process; open calls fail."""
-        self._gone = "The process of script extensions has ended"
+        self._gone = self._gone or "The process of script extensions has ended"
         self._stop_watch()
         self.pieces.close()
         self._fail_calls(self._gone)

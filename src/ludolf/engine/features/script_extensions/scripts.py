@@ -56,6 +56,8 @@ class ScriptExtensions:
         self._link: ScriptLink | None = None
         self._starting: asyncio.Task[ScriptLink] | None = None
         self._scripts: dict[int, ScriptExtension] = {}
+        # A script of the last session, for questions between two sessions.
+        self._left: ScriptExtension | None = None
         self._generation = 0
         self._number = 0
         self._fresh = False
@@ -83,6 +85,7 @@ class ScriptExtensions:
 
     def leave(self, *, fresh: bool) -> None:
         """Make the scripts of the session stale; `fresh` reads their files again."""
+        self._left = next(iter(self._scripts.values()), None)
         self._scripts = {}
         self._deferred.clear()
         self._history.forget()
@@ -242,9 +245,10 @@ class ScriptExtensions:
         return ScriptAsker(script, self._engine.models.registry, self._setup)
 
     def _any_script(self) -> ScriptExtension:
-        for script in self._scripts.values():
-            return script
-        raise CommandError("No extension is loaded.")
+        script = next(iter(self._scripts.values()), self._left)
+        if script is None:
+            raise CommandError("No extension is loaded.")
+        return script
 
     def _do(self, frame: ScriptFrame) -> None:
         """Perform a notice; a message that starts a run waits for the end of the task."""

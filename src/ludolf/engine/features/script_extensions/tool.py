@@ -86,7 +86,8 @@ class ScriptTool:
     async def _run(self, asked: bytes, progress: PartialResults) -> Any:
         number, pending = self._link.begin("tool", asked, _shown(progress))
         try:
-            return await pending
+            await asyncio.wait((pending,))  # cancelling this does not cancel the result
+            return pending.result()
         except asyncio.CancelledError:
             self._link.cancel(number)
             raise asyncio.CancelledError(*await self._last_text(pending)) from None
