@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ludolf.base import ConfigError, LudolfError, Value
+from ludolf.config.packages.origin import is_remote
 from ludolf.config.resources.entry_points import installed
 from ludolf.config.resources.sources import Source, SourceDetails, find_sources
 from ludolf.config.settings.files import read_object, write_object
@@ -53,7 +54,8 @@ class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True):
         if self.source is not None:
             info = self.source.info(self.path)
             # As in pi: hosts recognise commands of `-e` by this source.
-            return info.replace(source="cli", base_dir=None) if self.explicit else info
+            named = self.explicit and info.origin == "top-level"
+            return info.replace(source="cli", base_dir=None) if named else info
         return SourceDetails(path=str(self.path), source="auto", scope="user", origin="package")
 
 
@@ -96,16 +98,19 @@ class ExtensionFiles:
 
     def add_source(self, source: Source) -> None:
         """Add the extensions of a source that its filters allow."""
-        for path, package in self._scan(source.path, as_package=source.source == "local"):
+        for path, package in self._scan(source.path, as_package=source.source != "auto"):
             if source.allow(package or path):
                 self.add(ExtensionFile(path=path, source=source, package=package))
 
     def add_explicit(self, path: str, sources: Sequence[Source]) -> None:
         """Add the extensions at a path from the command line, or an error without any."""
-        if not sources:
+        if not sources and not is_remote(path):
             self._refuse(path, f"Extension path does not exist: {path}")
-            return
-        source, before = sources[0], len(self.unsupported)
+        for source in sources:
+            self._add_named(source)
+
+    def _add_named(self, source: Source) -> None:
+        before = len(self.unsupported)
         files = list(self._scan(source.path, as_package=True))
         scripts = self.unsupported[before:]
         if not files and (scripts or source.path in self.unsupported):
