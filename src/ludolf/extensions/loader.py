@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ludolf.base import ConfigError, LudolfError, Value
+from ludolf.config.packages.origin import is_remote
 from ludolf.config.resources.entry_points import installed
 from ludolf.config.resources.sources import Source, SourceDetails, find_sources
 from ludolf.config.settings.files import read_object
@@ -54,7 +55,8 @@ class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True):
         if self.source is not None:
             info = self.source.info(self.path)
             # As in pi: hosts recognise commands of `-e` by this source.
-            return info.replace(source="cli", base_dir=None) if self.explicit else info
+            named = self.explicit and info.origin == "top-level"
+            return info.replace(source="cli", base_dir=None) if named else info
         return SourceDetails(path=str(self.path), source="auto", scope="user", origin="package")
 
 
@@ -98,16 +100,18 @@ class ExtensionFiles:
 
     def add_source(self, source: Source) -> None:
         """Add the extensions of a source that its filters allow."""
-        for path, package in _scan(source.path, named=source.source == "local"):
+        for path, package in _scan(source.path, named=source.source != "auto"):
             if source.allow(package or path):
                 self.add(_extension_file(path, source, package, explicit=False))
 
     def add_explicit(self, path: str, sources: Sequence[Source]) -> None:
         """Add the extensions at a path from the command line, or an error without any."""
-        if not sources:
+        if not sources and not is_remote(path):
             self._refuse(path, f"Extension path does not exist: {path}")
-            return
-        source = sources[0]
+        for source in sources:
+            self._add_named(source)
+
+    def _add_named(self, source: Source) -> None:
         files = list(_scan(source.path, named=True))
         if not files:
             needs = "it needs __init__.py, extension.py, index.ts, index.js, *.py, *.ts or *.js"

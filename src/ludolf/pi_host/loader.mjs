@@ -66,7 +66,7 @@ export class Loader {
     if (!this.made.has(name)) {
       const file = join(folder, `${name}.mjs`);
       const exports = existsSync(file) ? require(file).default(this.bridge.host) : {};
-      this.made.set(name, { __esModule: true, ...exports });
+      this.made.set(name, exports);
     }
     return this.made.get(name);
   }

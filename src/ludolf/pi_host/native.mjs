@@ -61,19 +61,30 @@ function load(url, context, next) {
 function moduleText(value, url) {
   const names = Object.keys(globalThis[shared][url.slice(SCHEME.length)]);
   const exported = names.filter((name) => name !== "default" && /^[\w$]+$/.test(name));
-  return `const m = ${value};\nexport default m.default ?? m;\n${exported
+  return `const m = ${value};\nexport default m;\n${exported
     .map((name, n) => `const v${n} = m.${name};\nexport { v${n} as ${name} };`)
     .join("\n")}`;
 }
 
-// A name that a module does not export, such as that of a type, is undefined instead of an error.
+// A name that a module does not export is undefined instead of an error; one that the code does
+// not use, such as that of a type, is not imported.
 function tolerant(source) {
+  const code = source.replace(NAMED, "");
   let number = 0;
   return source.replace(NAMED, (_text, whole, names, from) => {
     number += 1;
     const space = `ludolf$${number}`;
-    const parts = names.split(",").map((name) => name.trim().replace(/\s+as\s+/, ": "));
+    const parts = names.split(",").filter((name) => isUsed(name, code)).map(destructured);
+    const rest = `const { ${parts.join(", ")} } = ${space};`;
+    if (from.slice(1, -1) in globalThis[shared]) return `import ${space} from ${from}; ${rest}`;
     const first = whole ? `const ${whole} = ${space}.default; ` : "";
-    return `import * as ${space} from ${from}; ${first}const { ${parts.join(", ")} } = ${space};`;
+    return `import * as ${space} from ${from}; ${first}${rest}`;
   });
 }
+
+const isUsed = (name, code) => {
+  const local = name.trim().split(/\s+as\s+/).at(-1);
+  return local !== "" && new RegExp(`(?<![\\w$.])${local.replace("$", "\\$")}(?![\\w$])`).test(code);
+};
+
+const destructured = (name) => name.trim().replace(/\s+as\s+/, ": ");

@@ -20,25 +20,26 @@ MODULES: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "run"),
     "export": ("sessions", "run_export"),
     "help": ("show_help", "run"),
-    "install": ("packages", "run"),
+    "install": ("packages", "run_install"),
     "install-alias": ("alias", "run"),
     "list": ("packages", "run_list"),
     "login": ("packages", "run_login"),
     "logout": ("packages", "run_logout"),
     "mcp": ("mcp", "run"),
     "models": ("models", "run"),
-    "remove": ("packages", "run"),
+    "remove": ("packages", "run_remove"),
     "schema": ("schema", "run"),
     "serve": ("serve", "run"),
     "sessions": ("sessions", "run"),
     "settings": ("settings", "run"),
     "trust": ("trust", "run"),
-    "uninstall": ("packages", "run"),
+    "uninstall": ("packages", "run_remove"),
     "update": ("packages", "run_update"),
     "view": ("view", "run"),
     "web": ("web", "run"),
 }
-# Words of pi that are only refused or translated; they are not suggested for misspelt words.
+# Words of pi for packages and logins. Prompts often begin with one, so they are not suggested for
+# misspelt words.
 _OF_PI = ("config", "install", "list", "login", "logout", "remove", "uninstall", "update")
 _ALIKE = 0.82
 

@@ -25,8 +25,6 @@ GLOBAL_ONLY = (
 WITHOUT_EFFECT = (
     "branchSummary.skipPrompt",
     "cacheWarming",
-    "npmCommand",
-    "packages",
     "retry.provider.maxRetries",
     "themes",
     "transport",

@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from ludolf.agent.tool import Tool
 from ludolf.base import CommandError
 from ludolf.config.models.registry import ModelRegistry
+from ludolf.engine.engine import Engine
 from ludolf.engine.features.script_extensions.extension import ScriptExtension
 from ludolf.engine.features.script_extensions.shapes import raw_messages
 from ludolf.extensions.host import Host
@@ -44,12 +46,18 @@ class ScriptAsker:
     `setup` is the session that `setup` of `newSession` fills now.
     """
 
-    def __init__(
-        self, script: ScriptExtension, catalog: ModelRegistry, setup: Session | None
-    ) -> None:
+    def __init__(self, script: ScriptExtension, engine: Engine, setup: Session | None) -> None:
         self.script = script
-        self.catalog = catalog
+        self.engine = engine
         self.setup = setup
+
+    @property
+    def catalog(self) -> ModelRegistry:
+        return self.engine.models.registry
+
+    def builtin_tools(self) -> Mapping[str, Tool]:
+        """Return Ludolf's own tools, also those that an extension replaces."""
+        return self.engine.toolset.builtin()
 
     @property
     def host(self) -> Host:
@@ -156,6 +164,26 @@ def _set_active_tools(asker: ScriptAsker, args: Args) -> None:
     asker.host.set_active_tools(tuple(map(str, args.get("names") or ())))
 
 
+def _builtin_tool(asker: ScriptAsker, args: Args) -> dict[str, Any]:
+    tool = asker.builtin_tools().get(str(args.get("name")))
+    if tool is None:
+        raise CommandError(f"Tool {args.get('name')} not found")
+    return {
+        "name": tool.name,
+        "label": tool.label,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "promptSnippet": tool.snippet,
+        "promptGuidelines": list(tool.guidelines),
+    }
+
+
+def _yaml(asker: ScriptAsker, args: Args) -> Any:
+    import yaml
+
+    return yaml.safe_load(str(args.get("text") or ""))
+
+
 QUESTIONS: dict[str, Callable[[ScriptAsker, Args], Any]] = {
     "entries": _entries,
     "context_ids": _context_ids,
@@ -182,6 +210,8 @@ QUESTIONS: dict[str, Callable[[ScriptAsker, Args], Any]] = {
     "commands": lambda asker, _: asker.host.commands,
     "is_idle": lambda asker, _: asker.host.is_idle,
     "has_pending": lambda asker, _: asker.host.has_pending_messages,
+    "builtin_tool": _builtin_tool,
+    "yaml": _yaml,
     "trusted": lambda asker, _: asker.host.trusted,
     "context_usage": _context_usage,
     "system_prompt": lambda asker, _: asker.host.system_prompt,

@@ -6,11 +6,13 @@ from typing import Any
 
 from msgspec import UNSET
 
+from ludolf.agent.tool import ToolContext, ToolOutput
 from ludolf.base import CommandError
 from ludolf.engine.features.script_extensions import providers
 from ludolf.engine.features.script_extensions.link import TakeUpdate
 from ludolf.engine.features.script_extensions.questions import Args, ScriptAsker
 from ludolf.session.tree import Session
+from ludolf.tools.schema import check_arguments
 
 # Calls a function that a script passed: its number, the script, a session that it may fill.
 CallBack = Callable[[int, Path, Session | None], Awaitable[None]]
@@ -153,6 +155,31 @@ async def _send_user_message(request: ScriptRequest) -> None:
     await request.asker.host.wait_for_idle()
 
 
+async def _run_tool(request: ScriptRequest) -> Any:
+    """Run one of Ludolf's own tools in a folder, as the model runs them."""
+    engine = request.asker.engine
+    tool = request.asker.builtin_tools().get(request.text("name") or "")
+    if tool is None:
+        raise CommandError(f"Tool {request.text('name')} not found")
+    prepared: Any = tool.prepare(request.args.get("args") or {})
+    arguments = check_arguments(tool.name, tool.parameters, prepared)
+
+    async def report(partial: ToolOutput) -> None:
+        request.update(partial)
+
+    cwd = Path(engine.workspace.cwd, request.text("cwd") or "")
+    ctx = ToolContext(
+        call_id="script",
+        cwd=cwd,
+        report=report,
+        environment=engine.toolset.environment,
+        walls=engine.features.walls(cwd),
+        home=engine.workspace.home.user,
+        agent_folder=engine.workspace.home.agent,
+    )
+    return await tool.execute(arguments, ctx)
+
+
 # ---------------------------------------------------------------- models
 
 
@@ -193,6 +220,7 @@ REQUESTS: dict[str, Callable[[ScriptRequest], Awaitable[Any]]] = {
     "wait_for_idle": _wait_for_idle,
     "compact": _compact,
     "exec": _exec,
+    "run_tool": _run_tool,
     "send_message": _send_message,
     "send_user_message": _send_user_message,
     "model_access": _model_access,

@@ -242,7 +242,7 @@ class ScriptExtensions:
 
     def _asker(self, frame: ScriptFrame) -> ScriptAsker:
         script = self._scripts.get(frame.get("ext") or 0) or self._any_script()
-        return ScriptAsker(script, self._engine.models.registry, self._setup)
+        return ScriptAsker(script, self._engine, self._setup)
 
     def _any_script(self) -> ScriptExtension:
         script = next(iter(self._scripts.values()), self._left)
@@ -253,6 +253,9 @@ class ScriptExtensions:
     def _do(self, frame: ScriptFrame) -> None:
         """Perform a notice; a message that starts a run waits for the end of the task."""
         method, args = str(frame.get("m")), frame.get("a") or {}
+        if method == "warn":
+            self._engine.conversation.hub.report(f"Warning: {args.get('text')}")
+            return
         try:
             asker = self._asker(frame)
             act = partial(NOTICES[method], asker, args)
