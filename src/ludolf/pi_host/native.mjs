@@ -76,15 +76,18 @@ function tolerant(source) {
     const space = `ludolf$${number}`;
     const parts = names.split(",").filter((name) => isUsed(name, code)).map(destructured);
     const rest = `const { ${parts.join(", ")} } = ${space};`;
-    if (from.slice(1, -1) in globalThis[shared]) return `import ${space} from ${from}; ${rest}`;
-    const first = whole ? `const ${whole} = ${space}.default; ` : "";
+    const isOurs = from.slice(1, -1) in globalThis[shared];
+    const first = whole ? `const ${whole} = ${space}${isOurs ? "" : ".default"}; ` : "";
+    if (isOurs) return `import ${space} from ${from}; ${first}${rest}`;
     return `import * as ${space} from ${from}; ${first}${rest}`;
   });
 }
 
 const isUsed = (name, code) => {
   const local = name.trim().split(/\s+as\s+/).at(-1);
-  return local !== "" && new RegExp(`(?<![\\w$.])${local.replace("$", "\\$")}(?![\\w$])`).test(code);
+  if (local === "") return false;
+  // Not a member of something else, but perhaps spread.
+  return new RegExp(`(?<![\\w$])(?<![^.]\\.)${local.replace("$", "\\$")}(?![\\w$])`).test(code);
 };
 
 const destructured = (name) => name.trim().replace(/\s+as\s+/, ": ");
