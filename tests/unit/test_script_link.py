@@ -130,6 +130,45 @@ async def test_cancelling_a_call_cancels_what_it_asked_for(tmp_path: Path) -> No
         assert owner.cancelled
 
 
+TYPED = """
+import { Type, type Static } from "typebox";
+import type { ExtensionAPI } from "@earendil-works/pi-coding-agent";
+import { greeting, type Greeting } from "./parts/greeting";
+enum Level { Low = 3 }
+export default async function (pi: ExtensionAPI) {
+  const words: Greeting = greeting(Level.Low);
+  const parameters = Type.Object({ path: Type.String({ description: words.text }) });
+  pi.registerTool({ name: "t", description: "", parameters, execute: async () => ({}) } as any);
+}
+"""
+GREETING = """
+export interface Greeting { text: string }
+export const greeting = (level: number): Greeting => ({ text: `hello ${level}` });
+"""
+
+
+@pytest.mark.parametrize("loader", ["native", "jiti"])
+async def test_both_loaders_run_typescript_with_parts_and_packages(
+    loader: str, tmp_path: Path
+) -> None:
+    if loader == "jiti" and (NODE is None or NODE.jiti is None):
+        pytest.skip("jiti is not installed; make installs it, or ludolf install --pi-loader")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "greeting.ts").write_text(GREETING)
+    (tmp_path / "typed.ts").write_text(TYPED)
+    assert NODE is not None
+    jiti = str(NODE.jiti) if loader == "jiti" else None
+    async with _host(tmp_path) as (link, owner):
+        for number in (2, 3):  # the second time from the cache
+            info = {"cwd": str(tmp_path), "jiti": jiti, "cache": str(tmp_path / "cache")}
+            link.tell(t="open", gen=number, fresh=True, info=info)
+            path = str(tmp_path / "typed.ts")
+            await link.call("load", {"ext": number, "path": path, "gen": number})
+    tools = [one["def"] for one in owner.frames if one["t"] == "tool"]
+    properties = {"path": {"type": "string", "description": "hello 3"}}
+    assert [tool["parameters"]["properties"] for tool in tools] == [properties, properties]
+
+
 async def test_an_error_of_code_has_its_text(tmp_path: Path) -> None:
     async with _host(tmp_path) as (link, _):
         with pytest.raises(ScriptError, match="undefined"):
