@@ -67,7 +67,11 @@ export class Loader {
 
   async import(path) {
     const { jiti: place, cache } = this.bridge.info;
-    if (!place) return nativeImport(path, this.virtual, this.epoch, cache && join(cache, "typed"));
+    if (!place) {
+      const { virtual, epoch } = this;
+      const note = (file) => this.files.add(file);
+      return nativeImport(path, { virtual, epoch, note, cache: cache && join(cache, "typed") });
+    }
     const { createJiti } = await import(pathToFileURL(place).href);
     const jiti = createJiti(import.meta.url, {
       moduleCache: false,
