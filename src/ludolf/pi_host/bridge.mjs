@@ -227,10 +227,19 @@ export class Bridge {
       extension.api = makeApi(this, extension);
       await factory(extension.api);
     } catch (error) {
-      this.extensions.delete(ext);
+      this.forget(extension);
       throw error;
     }
     return this.loader.takeFiles();
+  }
+
+  // Drops the registrations of a factory that failed.
+  forget(extension) {
+    this.extensions.delete(extension.ext);
+    for (const [h, hook] of this.hooks) if (hook.extension === extension) this.hooks.delete(h);
+    for (const [event, hooks] of Object.entries(this.watchers)) {
+      this.watchers[event] = hooks.filter((hook) => hook.extension !== extension);
+    }
   }
 
   // Messages travel once: an event has only those after the ones that the last event had.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, Protocol
 
@@ -135,6 +136,11 @@ class ScriptLink:
     # ------------------------------------------------------------ from the host process
 
     def take_frame(self, frame: ScriptFrame) -> None:
+        """Take a frame; one that an extension wrote itself and that does not fit is dropped."""
+        with suppress(Failed):
+            call_now(self._take, frame)
+
+    def _take(self, frame: ScriptFrame) -> None:
         match frame.get("t"):
             case "ret":
                 self._note_life()
