@@ -3,8 +3,7 @@
 import fs, { existsSync } from "node:fs";
 import module, { createRequire } from "node:module";
 import { extname, join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { nativeImport } from "./native.mjs";
+import { fileURLToPath } from "node:url";
 
 const require = createRequire(import.meta.url);
 const folder = fileURLToPath(new URL("./modules/", import.meta.url));
@@ -68,11 +67,12 @@ export class Loader {
   async import(path) {
     const { jiti: place, cache } = this.bridge.info;
     if (!place) {
+      const { nativeImport } = await import("./native.mjs");
       const { virtual, epoch } = this;
       const note = (file) => this.files.add(file);
       return nativeImport(path, { virtual, epoch, note, cache: cache && join(cache, "typed") });
     }
-    const { createJiti } = await import(pathToFileURL(place).href);
+    const { createJiti } = require(place);
     const jiti = createJiti(import.meta.url, {
       moduleCache: false,
       fsCache: cache ? join(cache, "jiti") : true,

@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -67,7 +68,7 @@ async def find_node(
     found = find_program("node", environ.get("PATH", ""), writable)
     version = (0, 0)
     if found is not None:
-        version = await _version((found,), environ)
+        version = await _known_version(found, home.agent / "cache" / "node-version.json", environ)
         if version >= OLDEST:
             return NodeHost(words=(found,), jiti=jiti)
     wheel = wheel_node()
@@ -93,7 +94,7 @@ def find_jiti(home: Home, environ: Mapping[str, str]) -> Path | None:
     for pi in real_pi_folders(environ):
         # pi's own dependencies are inside its folder, or next to it.
         folders += [pi / "node_modules", *(each for each in pi.parents if _is_modules(each))]
-    files = (folder / "jiti" / "lib" / "jiti.mjs" for folder in folders)
+    files = (folder / "jiti" / "lib" / "jiti.cjs" for folder in folders)
     return next((file for file in files if file.is_file()), None)
 
 
@@ -144,6 +145,42 @@ def write_program(path: Path, words: tuple[str, ...]) -> None:
 
 def _is_modules(folder: Path) -> bool:
     return folder.name == "node_modules"
+
+
+class _Probe(msgspec.Struct, frozen=True):
+    """The version of a program, as long as its file is the same."""
+
+    program: str
+    stamp: tuple[int, int]
+    version: tuple[int, int]
+
+
+async def _known_version(program: str, cache: Path, environ: Mapping[str, str]) -> tuple[int, int]:
+    """Return the version of a Node; it is asked again only if its file has changed."""
+    try:
+        info = os.stat(program)
+    except OSError:
+        return (0, 0)
+    stamp = (info.st_mtime_ns, info.st_size)
+    probe = _read_probe(cache)
+    if probe is not None and (probe.program, probe.stamp) == (program, stamp):
+        return probe.version
+    version = await _version((program,), environ)
+    _keep_probe(cache, _Probe(program, stamp, version))
+    return version
+
+
+def _read_probe(cache: Path) -> _Probe | None:
+    try:
+        return msgspec.json.decode(cache.read_bytes(), type=_Probe)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _keep_probe(cache: Path, probe: _Probe) -> None:
+    with suppress(OSError):
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        cache.write_bytes(dumps(probe))
 
 
 async def _version(words: tuple[str, ...], environ: Mapping[str, str]) -> tuple[int, int]:
