@@ -41,6 +41,7 @@ export class Loader {
   // Imports every file again from now on.
   forget() {
     this.epoch += 1;
+    this.jiti = undefined;
     this.factories.clear();
   }
 
@@ -72,14 +73,13 @@ export class Loader {
       const note = (file) => this.files.add(file);
       return nativeImport(path, { virtual, epoch, note, cache: cache && join(cache, "typed") });
     }
-    const { createJiti } = require(place);
-    const jiti = createJiti(import.meta.url, {
+    this.jiti ??= require(place).createJiti(import.meta.url, {
       moduleCache: false,
       fsCache: cache ? join(cache, "jiti") : true,
       tryNative: false,
       virtualModules: this.virtual,
     });
-    return this.watched(() => jiti.import(path, { default: true }));
+    return this.watched(() => this.jiti.import(path, { default: true }));
   }
 
   // jiti reads files itself.
