@@ -113,6 +113,16 @@ async def test_a_process_that_waits_for_something_is_not_taken_for_a_loop(tmp_pa
         assert owner.reasons == []
 
 
+async def test_a_script_may_compute_for_longer_while_it_loads(tmp_path: Path) -> None:
+    path = tmp_path / "slow.mjs"
+    path.write_text(
+        "const end = Date.now() + 700; while (Date.now() < end); export default () => {};"
+    )
+    async with _host(tmp_path, silence=0.2) as (link, owner):
+        await link.call("load", {"ext": 2, "path": str(path), "gen": 1})
+        assert owner.reasons == []
+
+
 async def test_a_long_answer_to_a_synchronous_question_arrives_whole(tmp_path: Path) -> None:
     async with _host(tmp_path) as (link, owner):
         await _command(link, "sums")

@@ -14,7 +14,8 @@ from ludolf.functions.isolation import Failed, call, call_now
 
 PING_SECONDS = 1.0
 # A silent process that uses this share of the time computes; another one waits, for example for a
-# program that it runs, and has more time.
+# program that it runs, and has more time. So has one that loads a script: the first conversion of
+# a large package may take half a minute.
 SPINNING_SHARE = 0.2
 WAITING_FACTOR = 12
 
@@ -45,7 +46,8 @@ class ScriptLinkOwner(Protocol):
 class _Call:
     """A call that the host process works on."""
 
-    def __init__(self, done: "asyncio.Future[Any]", update: TakeUpdate | None) -> None:
+    def __init__(self, method: str, done: "asyncio.Future[Any]", update: TakeUpdate | None) -> None:
+        self.method = method
         self.done = done
         self.update = update
         self.context: Context = copy_context()
@@ -112,7 +114,7 @@ class ScriptLink:
         self._number += 1
         number = self._number
         pending: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._calls[number] = _Call(pending, update)
+        self._calls[number] = _Call(method, pending, update)
         self.send(b'{"t":"call","id":%d,"m":"%b","a":%b}' % (number, method.encode(), args))
         self._start_watch()
         return number, pending
@@ -279,12 +281,13 @@ class ScriptLink:
         self._ping_later()
 
     def _is_stuck(self) -> bool:
-        """Return whether the process spins, or waits for far too long, as for a program."""
+        """Return whether the process spins, or is silent for far too long."""
         silent = asyncio.get_running_loop().time() - self._heard
         if silent <= self._silence:
             return False
+        loads = any(one.method == "load" for one in self._calls.values())
         spins = self._cpu_seconds() - self._used > silent * SPINNING_SHARE
-        return spins or silent > self._silence * WAITING_FACTOR
+        return (spins and not loads) or silent > self._silence * WAITING_FACTOR
 
     def _kill(self) -> None:
         process, self._process = self._process, None
