@@ -14,7 +14,7 @@ import msgspec
 
 from ludolf.base import dumps, expand_user
 from ludolf.base.programs import find_program
-from ludolf.config.settings.home import Home
+from ludolf.config.settings.home import CONFIG_DIR, Home
 from ludolf.extensions.loader import NoInterpreter
 
 HOST_FOLDER = Path(__file__).parents[3] / "pi_host"
@@ -114,11 +114,14 @@ def host_environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
     folder = home.agent / "ludolf" / "bin"
     write_program(folder / "pi", own)
     cache = home.agent / "cache"
+    # As in pi, the variable is set only for a folder that is not the usual one.
+    usual = home.agent == home.user / CONFIG_DIR / "agent"
+    place = {} if usual else {"PI_CODING_AGENT_DIR": str(home.agent)}
     return {
         **environ,
+        **place,
         "PATH": os.pathsep.join((str(folder), environ.get("PATH", os.defpath))),
         "PI_CODING_AGENT": "true",
-        "PI_CODING_AGENT_DIR": str(home.agent),
         "NODE_COMPILE_CACHE": environ.get("NODE_COMPILE_CACHE") or str(cache / "node"),
         "LUDOLF_PI_SCRIPT": str(HOST_FOLDER / "pi.mjs"),
         "LUDOLF_PI_COMMAND": dumps(own).decode(),
