@@ -219,7 +219,6 @@ export class Bridge {
       throw new Error(`Extension does not export a valid factory function: ${path}`);
     }
     const extension = { ext, path, gen, tools: new Map(), commands: new Map() };
-    extension.shortcuts = new Map();
     extension.providers = new Map();
     extension.context = eventContext(this, extension);
     this.extensions.set(ext, extension);
@@ -324,15 +323,6 @@ export class Bridge {
     await extension.commands.get(name).handler(args, commandContext(this, extension));
   }
 
-  do_completions({ ext, name, prefix }) {
-    return this.extensions.get(ext).commands.get(name).getArgumentCompletions(prefix);
-  }
-
-  async do_shortcut({ ext, key }) {
-    const extension = this.extensions.get(ext);
-    await extension.shortcuts.get(key).handler(extension.context);
-  }
-
   // Calls back into a function that an extension passed with a request.
   async do_then({ callback, ext, args }) {
     const then = this.callbacks.get(callback);
@@ -352,22 +342,6 @@ export class Bridge {
     const stream = provider.streamSimple ?? provider.stream;
     const source = stream.call(provider, model, context, { ...options, signal });
     return relay(source, (event) => this.wire.send({ t: "upd", id, v: event }));
-  }
-
-  do_oauth({ ext, name, step, credentials }, signal, id) {
-    const { oauth } = this.extensions.get(ext).providers.get(name);
-    if (step === "key") return oauth.getApiKey(credentials);
-    if (step === "refresh") return oauth.refreshToken(credentials, signal);
-    const show = (v) => this.wire.send({ t: "upd", id, v });
-    return oauth.login({
-      signal,
-      onAuth: (auth) => show({ auth }),
-      onDeviceCode: (code) => show({ code }),
-      onProgress: (progress) => show({ progress }),
-      onPrompt: (prompt) => this.call(ext, "oauth.prompt", { id, prompt }, signal),
-      onSelect: (prompt) => this.call(ext, "oauth.select", { id, prompt }, signal),
-      onManualCodeInput: () => this.call(ext, "oauth.prompt", { id, prompt: {} }, signal),
-    });
   }
 
   // ------------------------------------------------------------ hooks
