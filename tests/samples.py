@@ -1,11 +1,12 @@
 """Values of any wire type, made of its description."""
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import msgspec
 from msgspec import inspect
 
-from ludolf.agent.tool import ToolOutput
+from ludolf.agent.tool import Tool, ToolOutput
 
 _DEEP = 8
 _ENTRY = b'{"type":"custom","id":"e1","parentId":null,"timestamp":"","customType":"x"}'
@@ -62,3 +63,10 @@ def _plain(kind: inspect.Type) -> Any:
 async def ignore(partial: ToolOutput) -> None:
     """Take the progress of a tool and do nothing."""
     del partial
+
+
+def prepared(tool: Tool, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of a call after a tool that needs no time for it has converted them."""
+    found = tool.prepare(args)
+    assert isinstance(found, Mapping)
+    return found

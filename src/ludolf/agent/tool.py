@@ -194,6 +194,10 @@ class Walls(Protocol):
         """Return the sandboxed form of a command, its working folder and its environment."""
 
 
+# Arguments of a call, or the work that converts them.
+PreparedArguments = Mapping[str, Any] | Awaitable[Mapping[str, Any]]
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Services for a running tool."""
 
@@ -259,8 +263,8 @@ class Tool(Protocol):
     def guidelines(self) -> tuple[str, ...]:
         """Return rules for the system prompt while the tool is active."""
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Convert alternative spellings of the arguments before validation."""
+    def prepare(self, args: Mapping[str, Any]) -> PreparedArguments:
+        """Convert alternative spellings of the arguments before validation, at once or async."""
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         """Run the tool. Cancelling the task stops it.

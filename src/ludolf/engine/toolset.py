@@ -73,22 +73,26 @@ class Toolset:
     def tools(self) -> dict[str, Tool]:
         """All tools by name, active or not."""
         if self._tools is None:
-            from ludolf.tools import BuiltinToolOptions, builtin_tools
-
             settings, options = self._workspace.settings, self._workspace.options
-            builtin = builtin_tools(
-                BuiltinToolOptions(
-                    shell_path=settings.shell_path,
-                    command_prefix=settings.shell_command_prefix,
-                    auto_resize=settings.images.auto_resize,
-                    path=self._workspace.environ.get("PATH", ""),
-                )
-            )
+            builtin = self.builtin()
             extra = self._features.tools()
             self._tools = {**builtin, **extra}
             active = choose_active(tuple(builtin), options, settings.default_tools)
             self._active = (*active, *choose_extra(tuple(extra), active, options))
         return self._tools
+
+    def builtin(self) -> dict[str, Tool]:
+        """Return new built-in tools by name."""
+        from ludolf.tools import BuiltinToolOptions, builtin_tools
+
+        settings = self._workspace.settings
+        options = BuiltinToolOptions(
+            shell_path=settings.shell_path,
+            command_prefix=settings.shell_command_prefix,
+            auto_resize=settings.images.auto_resize,
+            path=self._workspace.environ.get("PATH", ""),
+        )
+        return builtin_tools(options)
 
     def set_active(self, names: Sequence[str]) -> None:
         """Let the model call these and no others; unknown names are ignored.

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
@@ -32,7 +32,8 @@ class ToolOptions(TypedDict, total=False):
 
     prompt_snippet: str
     prompt_guidelines: list[str]
-    prepare_arguments: Callable[[dict[str, Any]], dict[str, Any]]
+    # May be async.
+    prepare_arguments: Callable[[dict[str, Any]], Any]
     strict: Literal["prefer", "require"]
     grammar: dict[Literal["openai_lark", "openai_regex"], str]
     # The tool changes nothing, so `approval: on-write` does not ask about it.
@@ -64,18 +65,24 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     signature: Signature
     context: Any
     whole: bool
-    preparation: Callable[[dict[str, Any]], dict[str, Any]] | None
+    preparation: Callable[[dict[str, Any]], Any] | None
     sampling: Sampling | None = None
     read_only: bool = False
     version: str = ""
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    def prepare(self, args: Mapping[str, Any]) -> tool.PreparedArguments:
         if self.preparation is None:
             return args
         try:
             prepared = call_now(self.preparation, dict(args))
-            return read(dict[str, Any], prepared, "prepare_arguments", rename=False)
-        except (Failed, BadAnswer) as error:
+        except Failed as error:
+            raise tool.ToolFailure(str(error)) from error
+        return self._later(prepared) if isinstance(prepared, Awaitable) else _prepared(prepared)
+
+    async def _later(self, work: Awaitable[Any]) -> Mapping[str, Any]:
+        try:
+            return _prepared(await call(lambda: work))
+        except Failed as error:
             raise tool.ToolFailure(str(error)) from error
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -277,6 +284,13 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 # ---------------------------------------------------------------- private
+
+
+def _prepared(arguments: Any) -> Mapping[str, Any]:
+    try:
+        return read(dict[str, Any], arguments, "prepare_arguments", rename=False)
+    except BadAnswer as error:
+        raise tool.ToolFailure(str(error)) from error
 
 
 def _sampling(options: ToolOptions) -> Sampling | None:

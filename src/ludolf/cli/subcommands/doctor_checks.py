@@ -255,17 +255,33 @@ def _extensions(files: SettingsFiles) -> Iterator[Finding]:
     """Compile the extensions; their code does not run."""
     from ludolf.extensions.loader import find_extensions
 
-    found = find_extensions(files.home, files)
+    found = find_extensions(files.home, files, scripts=files.current.script_extensions)
+    if scripts := [origin.path for origin in found.origins if origin.script]:
+        yield from _scripts(scripts, files)
     for origin in found.origins:
+        if origin.script:
+            continue
         problem = _syntax_problem(origin.path)
         if problem is None:
             yield _ok("extension", str(origin.path))
         else:
             text = f"{origin.path} does not load: {problem}"
             yield _error("extension", text, "Correct the file, or remove it.")
-    for path in found.unsupported:
-        text = f"{path} is ignored: Ludolf loads only extensions in Python"
-        yield _warning("extension", text, "Write it in Python (docs/extensions.md).")
+
+
+def _scripts(paths: list[Path], files: SettingsFiles) -> Iterator[Finding]:
+    """Look for the Node that runs extensions in JavaScript and TypeScript."""
+    from ludolf.engine.features.script_extensions.node import NoNode, find_node
+
+    command = files.current.node_command
+    try:
+        node = asyncio.run(find_node(files.home, os.environ, command))
+    except NoNode as error:
+        for path in paths:
+            yield _warning("extension", f"{path} does not run: {error}", "Install Node.")
+        return
+    for path in paths:
+        yield _ok("extension", f"{path} (run by {' '.join(node.words)})")
 
 
 def _syntax_problem(path: Path) -> str | None:

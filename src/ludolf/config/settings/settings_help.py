@@ -63,6 +63,8 @@ HELP: dict[str, str] = {
     "cacheWarming": "When pi keeps a prompt cache warm.",
     "packages": "Packages of pi: sources, or objects with a source and filters.",
     "extensions": "Further files and folders of extensions.",
+    "scriptExtensions": "Whether extensions in JavaScript and TypeScript are loaded.",
+    "nodeCommand": "The Node that runs them; by default `node` on PATH, else that of ludolf[pi].",
     "handlerTimeoutMs": "Timeout of extension handlers, for all or by event; 0: no limit.",
     "skills": "Further files and folders of skills.",
     "prompts": "Further files and folders of prompt templates.",

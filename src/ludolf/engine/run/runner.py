@@ -2,8 +2,9 @@
 
 import asyncio
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ludolf.agent.batch import tool_update
 from ludolf.agent.events import (
@@ -200,7 +201,9 @@ class TurnIO(AgentIO):
         if tool is None:
             raise ToolFailure(f"Tool {call.name} not found")
         arguments = call.arguments
-        prepared = tool.prepare(arguments) if isinstance(arguments, dict) else arguments
+        prepared: Any = tool.prepare(arguments) if isinstance(arguments, dict) else arguments
+        if isinstance(prepared, Awaitable):
+            prepared = await prepared
         args = check_arguments(call.name, tool.parameters, prepared)
         if not whole:
             raise ToolFailure(BROKEN.format(name=call.name))

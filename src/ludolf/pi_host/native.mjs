@@ -1,0 +1,90 @@
+// Import TypeScript by Node itself: types are removed, names of missing exports are undefined.
+import { existsSync, readFileSync } from "node:fs";
+import module from "node:module";
+import { extname } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const SCHEME = "ludolf-module:";
+const ENDS = ["", ".ts", ".mts", ".js", ".mjs", "/index.ts", "/index.js"];
+const TYPED = new Set([".ts", ".mts", ".cts", ".tsx"]);
+const NAMED = /^import\s+(?:([\w$]+)\s*,\s*)?\{([^}]*)\}\s*from\s*(["'][^"']+["']);?/gm;
+const shared = Symbol.for("ludolf.modules");
+let registered = false;
+
+export async function nativeImport(path, virtual, epoch) {
+  if (typeof module.registerHooks !== "function") {
+    throw new Error("this needs jiti (ludolf install --pi-loader) or Node 22.15 or newer");
+  }
+  globalThis[shared] = virtual;
+  if (!registered) module.registerHooks({ resolve, load });
+  registered = true;
+  const { href } = pathToFileURL(path);
+  const loaded = await import(`${href}?epoch=${epoch}`);
+  return loaded.default?.default ?? loaded.default;
+}
+
+function resolve(specifier, context, next) {
+  const virtual = globalThis[shared];
+  if (specifier in virtual) return { url: SCHEME + specifier, shortCircuit: true };
+  const epoch = /\?epoch=\d+$/.exec(context.parentURL ?? "")?.[0];
+  if (epoch === undefined || !/^\.{0,2}\//.test(specifier)) return next(specifier, context);
+  const base = new URL(specifier, context.parentURL);
+  base.search = "";
+  const found = candidates(fileURLToPath(base)).find((file) => extname(file) && existsSync(file));
+  if (found === undefined) return next(specifier, context);
+  return { url: pathToFileURL(found).href + epoch, shortCircuit: true };
+}
+
+function candidates(path) {
+  const typed = /\.[cm]?js$/.test(path) ? [path.replace(/js$/, "ts")] : [];
+  return [...ENDS.map((end) => path + end), ...typed];
+}
+
+function load(url, context, next) {
+  if (url.startsWith(SCHEME)) {
+    const name = JSON.stringify(url.slice(SCHEME.length));
+    const value = `globalThis[Symbol.for("ludolf.modules")][${name}]`;
+    return { format: "module", source: moduleText(value, url), shortCircuit: true };
+  }
+  if (!/\?epoch=\d+$/.test(url)) return next(url, context);
+  const path = fileURLToPath(url.replace(/\?epoch=\d+$/, ""));
+  if (!TYPED.has(extname(path)) && extname(path) !== ".js" && extname(path) !== ".mjs") {
+    return next(url, context);
+  }
+  const text = readFileSync(path, "utf8");
+  const isTyped = TYPED.has(extname(path));
+  const source = isTyped ? module.stripTypeScriptTypes(text, { mode: "transform" }) : text;
+  if (!isTyped && !/^\s*(import|export)\b/m.test(text)) return next(url, context);
+  return { format: "module", source: tolerant(source), shortCircuit: true };
+}
+
+function moduleText(value, url) {
+  const names = Object.keys(globalThis[shared][url.slice(SCHEME.length)]);
+  const exported = names.filter((name) => name !== "default" && /^[\w$]+$/.test(name));
+  return `const m = ${value};\nexport default m;\n${exported
+    .map((name, n) => `const v${n} = m.${name};\nexport { v${n} as ${name} };`)
+    .join("\n")}`;
+}
+
+// A name that a module does not export is undefined instead of an error; one that the code does
+// not use, such as that of a type, is not imported.
+function tolerant(source) {
+  const code = source.replace(NAMED, "");
+  let number = 0;
+  return source.replace(NAMED, (_text, whole, names, from) => {
+    number += 1;
+    const space = `ludolf$${number}`;
+    const parts = names.split(",").filter((name) => isUsed(name, code)).map(destructured);
+    const rest = `const { ${parts.join(", ")} } = ${space};`;
+    if (from.slice(1, -1) in globalThis[shared]) return `import ${space} from ${from}; ${rest}`;
+    const first = whole ? `const ${whole} = ${space}.default; ` : "";
+    return `import * as ${space} from ${from}; ${first}${rest}`;
+  });
+}
+
+const isUsed = (name, code) => {
+  const local = name.trim().split(/\s+as\s+/).at(-1);
+  return local !== "" && new RegExp(`(?<![\\w$.])${local.replace("$", "\\$")}(?![\\w$])`).test(code);
+};
+
+const destructured = (name) => name.trim().replace(/\s+as\s+/, ": ");
