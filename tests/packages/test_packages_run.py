@@ -1,0 +1,74 @@
+"""Packages of others behave as in the real pi: commands, tools, notices, dialogs and errors.
+
+Runs only where they are installed: `make test-packages`. The results are written to `results.json`
+in that folder, from which `python -m tests.packages.page` makes the table of the documentation.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ludolf.base import dumps, loads
+from tests.node import node
+from tests.packages import versions
+from tests.packages.install import agent_folder
+from tests.packages.trial import Trial, WillingModel, link_packages, try_package
+from tests.packages.verdict import differences
+from tests.process.harness import RPC, Lab
+
+FOLDER = Path(os.environ.get("LUDOLF_TEST_PACKAGES", ""))
+MODULES = FOLDER / "pi/node_modules/@earendil-works/pi-coding-agent"
+pytestmark = [
+    pytest.mark.skipif(Path() == FOLDER, reason="LUDOLF_TEST_PACKAGES names no folder"),
+    pytest.mark.timeout(600),
+]
+_NOWHERE = "http://127.0.0.1:9"
+_OFFLINE = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _NOWHERE),
+    "NO_PROXY": "127.0.0.1,localhost",
+    "no_proxy": "127.0.0.1,localhost",
+    "PI_OFFLINE": "1",
+    "PI_SKIP_VERSION_CHECK": "1",
+}
+
+
+@pytest.fixture
+def labs(tmp_path: Path) -> Iterator[dict[str, Lab]]:
+    """One lab for each program, with the same paths below it."""
+    with WillingModel() as first, WillingModel() as second:
+        yield {"pi": Lab(tmp_path / "1", first), "ludolf": Lab(tmp_path / "2", second)}
+
+
+def _programs() -> dict[str, tuple[str, ...]]:
+    program = node()
+    assert program is not None, "needs Node 22.12 or newer"
+    return {"pi": (program, str(MODULES / "dist/cli.js"), "--mode", "rpc"), "ludolf": RPC}
+
+
+def _environment(program: str) -> dict[str, str]:
+    path = os.pathsep.join((str(Path(node() or "").parent), os.environ["PATH"]))
+    more = {"PI_PACKAGE_DIR": str(MODULES)} if program == "ludolf" else {}
+    return {**_OFFLINE, "PATH": path, **more}
+
+
+@pytest.mark.parametrize("name", versions.PACKAGES)
+async def test_a_package_behaves_as_in_pi(labs: dict[str, Lab], name: str) -> None:
+    agent = agent_folder(FOLDER, name)
+    if not (agent / "installed").is_file():
+        pytest.skip("cannot be installed here")
+    trials: dict[str, Trial] = {}
+    for program, words in _programs().items():
+        link_packages(labs[program], agent)
+        source = f"npm:{name}@{versions.PACKAGES[name]}"
+        environ = _environment(program)
+        trials[program] = await try_package(labs[program], words, environ, source)
+    _store(name, trials)
+    assert differences(trials["pi"], trials["ludolf"]) == []
+
+
+def _store(name: str, trials: dict[str, Trial]) -> None:
+    path = FOLDER / "results.json"
+    results = loads(path.read_bytes()) if path.is_file() else {}
+    path.write_bytes(dumps({**results, name: trials}))
