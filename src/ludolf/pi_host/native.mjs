@@ -1,7 +1,8 @@
 // Import TypeScript by Node itself: types are removed, names of missing exports are undefined.
-import { existsSync, readFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import module from "node:module";
-import { extname } from "node:path";
+import { extname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const SCHEME = "ludolf-module:";
@@ -10,12 +11,15 @@ const TYPED = new Set([".ts", ".mts", ".cts", ".tsx"]);
 const NAMED = /^import\s+(?:([\w$]+)\s*,\s*)?\{([^}]*)\}\s*from\s*(["'][^"']+["']);?/gm;
 const shared = Symbol.for("ludolf.modules");
 let registered = false;
+let cache;
 
-export async function nativeImport(path, virtual, epoch) {
+// `folder` keeps the JavaScript of TypeScript files: removing types needs time and memory.
+export async function nativeImport(path, virtual, epoch, folder) {
   if (typeof module.registerHooks !== "function") {
     throw new Error("this needs jiti (ludolf install --pi-loader) or Node 22.15 or newer");
   }
   globalThis[shared] = virtual;
+  cache = folder;
   if (!registered) module.registerHooks({ resolve, load });
   registered = true;
   const { href } = pathToFileURL(path);
@@ -53,9 +57,33 @@ function load(url, context, next) {
   }
   const text = readFileSync(path, "utf8");
   const isTyped = TYPED.has(extname(path));
-  const source = isTyped ? module.stripTypeScriptTypes(text, { mode: "transform" }) : text;
+  const source = isTyped ? withoutTypes(text) : text;
   if (!isTyped && !/^\s*(import|export)\b/m.test(text)) return next(url, context);
   return { format: "module", source: tolerant(source), shortCircuit: true };
+}
+
+function withoutTypes(text) {
+  const strip = () => module.stripTypeScriptTypes(text, { mode: "transform" });
+  if (!cache) return strip();
+  const key = createHash("sha256").update(process.version).update(text).digest("hex");
+  const file = join(cache, `${key}.mjs`);
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    const source = strip();
+    keep(file, source);
+    return source;
+  }
+}
+
+function keep(file, source) {
+  try {
+    mkdirSync(cache, { recursive: true });
+    writeFileSync(`${file}.${process.pid}`, source);
+    renameSync(`${file}.${process.pid}`, file);
+  } catch {
+    // the folder cannot be written: types are removed again next time
+  }
 }
 
 function moduleText(value, url) {
@@ -76,15 +104,18 @@ function tolerant(source) {
     const space = `ludolf$${number}`;
     const parts = names.split(",").filter((name) => isUsed(name, code)).map(destructured);
     const rest = `const { ${parts.join(", ")} } = ${space};`;
-    if (from.slice(1, -1) in globalThis[shared]) return `import ${space} from ${from}; ${rest}`;
-    const first = whole ? `const ${whole} = ${space}.default; ` : "";
+    const isOurs = from.slice(1, -1) in globalThis[shared];
+    const first = whole ? `const ${whole} = ${space}${isOurs ? "" : ".default"}; ` : "";
+    if (isOurs) return `import ${space} from ${from}; ${first}${rest}`;
     return `import * as ${space} from ${from}; ${first}${rest}`;
   });
 }
 
 const isUsed = (name, code) => {
   const local = name.trim().split(/\s+as\s+/).at(-1);
-  return local !== "" && new RegExp(`(?<![\\w$.])${local.replace("$", "\\$")}(?![\\w$])`).test(code);
+  if (local === "") return false;
+  // Not a member of something else, but perhaps spread.
+  return new RegExp(`(?<![\\w$])(?<![^.]\\.)${local.replace("$", "\\$")}(?![\\w$])`).test(code);
 };
 
 const destructured = (name) => name.trim().replace(/\s+as\s+/, ": ");

@@ -123,6 +123,7 @@ class ExtensionBridge(Feature):
             sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment,misc]  # any stream will do
         limit = _seconds(engine.workspace.settings.handler_timeout_ms)
         extensions = Extensions(self.report, flags=engine.workspace.options.flags, limit=limit)
+        extensions.runtime.catalog = engine.models.registry
         await self._load(extensions)
         self._guard_code(move)
         for text in extensions.flag_errors():

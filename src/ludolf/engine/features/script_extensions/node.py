@@ -87,8 +87,9 @@ def wheel_node() -> Path | None:
 
 
 def find_jiti(home: Home, environ: Mapping[str, str]) -> Path | None:
-    """Return the module of jiti: in Ludolf's own folder, or next to an installed pi."""
-    folders = [home.agent / "ludolf" / "node" / "node_modules"]
+    """Return the module of jiti: in Ludolf's own folders, or next to an installed pi."""
+    own = (home.agent / "ludolf", Path(sys.prefix) / "share" / "ludolf")
+    folders = [folder / "node" / "node_modules" for folder in own]
     for pi in real_pi_folders(environ):
         # pi's own dependencies are inside its folder, or next to it.
         folders += [pi / "node_modules", *(each for each in pi.parents if _is_modules(each))]

@@ -13,7 +13,7 @@ from ludolf.base import CommandError
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.engine.engine import Engine
 from ludolf.engine.features.script_extensions.extension import ScriptExtension
-from ludolf.engine.features.script_extensions.shapes import raw_messages
+from ludolf.engine.features.script_extensions.shapes import prompt_options, raw_messages
 from ludolf.extensions.host import Host
 from ludolf.functions.content import read, read_message
 from ludolf.session.entries import (
@@ -215,5 +215,5 @@ QUESTIONS: dict[str, Callable[[ScriptAsker, Args], Any]] = {
     "trusted": lambda asker, _: asker.host.trusted,
     "context_usage": _context_usage,
     "system_prompt": lambda asker, _: asker.host.system_prompt,
-    "prompt_options": lambda asker, _: asker.host.prompt_options,
+    "prompt_options": lambda asker, _: prompt_options(asker.host.prompt_options),
 }

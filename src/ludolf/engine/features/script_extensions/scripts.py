@@ -194,7 +194,7 @@ class ScriptExtensions:
             "hasUI": mode in ("tui", "rpc"),
             "agentDir": str(home.agent),
             "jiti": str(self._jiti) if self._jiti is not None else None,
-            "cache": str(home.agent / "cache" / "jiti"),
+            "cache": str(home.agent / "cache"),
         }
 
     # ------------------------------------------------------------ questions and notices

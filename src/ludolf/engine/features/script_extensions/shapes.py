@@ -1,6 +1,7 @@
 """Events as pi sends them to extensions, and answers as pi's extensions return them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,6 +35,9 @@ _PROMPT_LISTS = (
     "contextFiles",
     "skills",
 )
+_PARAGRAPH = "\n\n"
+# Parts of the prompt that extensions read only, and one that is an answer of its own.
+_FIXED = ("contextFiles", "skills", "forceSystemPrompt")
 _PROMPT_MAPS = ("toolSnippets", "toolGuidelines", "sections")
 # Fields of our payloads that pi's events do not have.
 _OURS = {
@@ -117,11 +121,38 @@ def _complete(payload: payloads.Payload) -> dict[str, Any]:
     return fields
 
 
+def prompt_options(options: payloads.PromptOptions) -> dict[str, Any]:
+    """Return the parts of the system prompt in pi's form."""
+    fields: dict[str, Any] = _decoder.decode(encode(options))
+    _complete_options(fields)
+    return fields
+
+
 def _complete_options(options: dict[str, Any]) -> None:
     for name in _PROMPT_LISTS:
         options.setdefault(name, [])
     for name in _PROMPT_MAPS:
         options.setdefault(name, {})
+    options["appendSystemPrompt"] = _PARAGRAPH.join(options.get("appendSystemPrompt") or ())
+    files = options.get("contextFiles") or ()
+    options["contextFiles"] = [{"path": path, "content": _text(path)} for path in files]
+    options["skills"] = [{"name": name} for name in options.get("skills") or ()]
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _read_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changed parts of the system prompt in our form; files and skills stay."""
+    changed = {name: value for name, value in options.items() if name not in _FIXED}
+    added = changed.get("appendSystemPrompt")
+    if isinstance(added, str):
+        changed["appendSystemPrompt"] = (added,) if added else ()
+    return changed
 
 
 def _complete_boundary(fields: dict[str, Any]) -> None:
@@ -152,6 +183,11 @@ def read_answer(event: str, answer: Any, history: MessageHistory) -> Any:
     fields: dict[str, Any] = {**(value or {}), **(answer.get("c") or {})}
     if "same" in answer:
         fields["messages"] = history.take(int(answer["same"]), answer.get("more") or ())
+    options = fields.get("systemPromptOptions")
+    if isinstance(options, Mapping):
+        if options.get("forceSystemPrompt") and "systemPrompt" not in fields:
+            fields["systemPrompt"] = options["forceSystemPrompt"]
+        fields["systemPromptOptions"] = _read_options(options)
     known = {key: fields[camel(key)] for key in HOOKS[event].keys if camel(key) in fields}
     return _tidy(event, known) or None
 
