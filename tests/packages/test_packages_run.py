@@ -48,9 +48,12 @@ def _programs() -> dict[str, tuple[str, ...]]:
 
 
 def _environment(program: str) -> dict[str, str]:
-    path = os.pathsep.join((str(Path(node() or "").parent), os.environ["PATH"]))
-    more = {"PI_PACKAGE_DIR": str(MODULES)} if program == "ludolf" else {}
-    return {**_OFFLINE, "PATH": path, **more}
+    folders = [str(Path(node() or "").parent), os.environ["PATH"]]
+    if program == "ludolf":
+        return {**_OFFLINE, "PATH": os.pathsep.join(folders), "PI_PACKAGE_DIR": str(MODULES)}
+    # Packages that start pi itself find it here; in Ludolf they find Ludolf.
+    own = str(FOLDER / "pi/node_modules/.bin")
+    return {**_OFFLINE, "PATH": os.pathsep.join((own, *folders))}
 
 
 @pytest.mark.parametrize("name", versions.PACKAGES)

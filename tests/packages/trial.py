@@ -131,6 +131,8 @@ class _Run:
         try:
             async with asyncio.timeout(STEP_SECONDS):
                 await self._settled.wait()
+                while (await self._ask(STEP_SECONDS, type="get_state") or {}).get("isStreaming"):
+                    pass  # the end of a run is announced before the next prompt is accepted
         except TimeoutError:
             self.trial.errors.append(f"{text}: did not end")
             await self._ask(STEP_SECONDS, type="abort")

@@ -1,41 +1,38 @@
 // `ctx.modelRegistry`: models and their keys; requests go through Ludolf's providers.
 export class ModelRegistry {
-  #bridge;
-  #extension;
-
   constructor(bridge, extension) {
-    this.#bridge = bridge;
-    this.#extension = extension;
+    this._bridge = bridge;
+    this._extension = extension;
   }
 
-  #read(method, args = null) {
-    this.#bridge.checkFresh(this.#extension.gen);
-    return structuredClone(this.#bridge.read(this.#extension.ext, method, args)) ?? undefined;
+  _read(method, args = null) {
+    this._bridge.checkFresh(this._extension.gen);
+    return structuredClone(this._bridge.read(this._extension.ext, method, args)) ?? undefined;
   }
 
-  #call(method, args, signal) {
-    return this.#bridge.call(this.#extension.ext, method, args, signal);
+  _call(method, args, signal) {
+    return this._bridge.call(this._extension.ext, method, args, signal);
   }
 
   getAll() {
-    return this.#read("models");
+    return this._read("models");
   }
 
   getAvailable() {
-    return this.#read("available_models");
+    return this._read("available_models");
   }
 
   find(provider, id) {
-    return this.#read("find_model", { provider, id });
+    return this._read("find_model", { provider, id });
   }
 
   hasConfiguredAuth(model) {
-    return this.#read("has_key", { provider: model.provider, id: model.id });
+    return this._read("has_key", { provider: model.provider, id: model.id });
   }
 
   async getApiKeyAndHeaders(model) {
     try {
-      const access = await this.#call("model_access", { provider: model.provider, id: model.id });
+      const access = await this._call("model_access", { provider: model.provider, id: model.id });
       return { ok: true, ...access };
     } catch (error) {
       return { ok: false, error: error.message };
@@ -43,7 +40,7 @@ export class ModelRegistry {
   }
 
   async getApiKeyForProvider(provider) {
-    return (await this.#call("provider_key", { provider })) ?? undefined;
+    return (await this._call("provider_key", { provider })) ?? undefined;
   }
 
   async getApiKey(model) {
@@ -51,15 +48,15 @@ export class ModelRegistry {
   }
 
   getProviderAuthStatus(provider) {
-    return this.#read("provider_status", { provider });
+    return this._read("provider_status", { provider });
   }
 
   getProviderDisplayName(provider) {
-    return this.#read("provider_status", { provider })?.name ?? provider;
+    return this._read("provider_status", { provider })?.name ?? provider;
   }
 
   isUsingOAuth(model) {
-    return this.#read("provider_status", { provider: model.provider })?.oauth === true;
+    return this._read("provider_status", { provider: model.provider })?.oauth === true;
   }
 
   getError() {
@@ -67,13 +64,13 @@ export class ModelRegistry {
   }
 
   async refresh() {
-    this.#bridge.memo = null;
+    this._bridge.memo = null;
     return { errors: [] };
   }
 
   async complete(model, context, options = {}) {
     const { signal, ...rest } = options;
-    return this.#call("complete", { model, context, options: rest }, signal);
+    return this._call("complete", { model, context, options: rest }, signal);
   }
 
   completeSimple(model, context, options) {
@@ -81,18 +78,18 @@ export class ModelRegistry {
   }
 
   stream(model, context, options) {
-    return this.#bridge.loader.streams().streamSimple(model, context, options);
+    return this._bridge.loader.streams().streamSimple(model, context, options);
   }
 
   streamSimple(model, context, options) {
-    return this.#bridge.loader.streams().streamSimple(model, context, options);
+    return this._bridge.loader.streams().streamSimple(model, context, options);
   }
 
   registerProvider(name, config) {
-    this.#extension.api.registerProvider(name, config);
+    this._extension.api.registerProvider(name, config);
   }
 
   unregisterProvider(name) {
-    this.#extension.api.unregisterProvider(name);
+    this._extension.api.unregisterProvider(name);
   }
 }

@@ -117,11 +117,18 @@ def host_environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
         **environ,
         "PATH": os.pathsep.join((str(folder), environ.get("PATH", os.defpath))),
         "PI_CODING_AGENT": "true",
-        "PI_CODING_AGENT_DIR": str(home.agent),
+        **_agent_variable(home),
         "NODE_COMPILE_CACHE": environ.get("NODE_COMPILE_CACHE") or str(cache / "node"),
         "LUDOLF_PI_SCRIPT": str(HOST_FOLDER / "pi.mjs"),
         "LUDOLF_PI_COMMAND": dumps(own).decode(),
     }
+
+
+def _agent_variable(home: Home) -> dict[str, str]:
+    """Return the variable of another agent folder; pi does not set it for its default."""
+    if home.agent == home.user / ".pi" / "agent":
+        return {}
+    return {"PI_CODING_AGENT_DIR": str(home.agent)}
 
 
 def write_program(path: Path, words: tuple[str, ...]) -> None:
