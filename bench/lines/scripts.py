@@ -130,8 +130,8 @@ def _calls(stage: Stage, folder: Path, program: Program) -> None:
 
 def _trip(agent: Agent, kind: str, message: str) -> float:
     start = time.perf_counter()
-    fields = {"message": message} if message else {}
-    return float(agent.ask(kind, **fields)["at"]) - start
+    reply = agent.ask(kind, message=message) if message else agent.ask(kind)
+    return float(reply["at"]) - start
 
 
 def _updates(stage: Stage, folder: Path, program: Program) -> None:

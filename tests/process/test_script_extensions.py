@@ -147,3 +147,26 @@ def test_a_script_without_a_factory_is_reported(text: str, lab: Lab) -> None:
     done = lab.run("-p", "Hi")
     assert done.code == 0
     assert f"does not export a valid factory function: {path}" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["lib/helper.ts", ".pi/extensions/node_modules/helper/index.js"])
+async def test_a_changed_file_that_a_script_imports_costs_the_trust(place: str, lab: Lab) -> None:
+    helper = write(lab.work / place, "export const text = 'first';")
+    write(helper.parent / "package.json", '{"type": "module", "main": "index.js"}')
+    name = "helper" if "node_modules" in place else "../../lib/helper"
+    source = f"""
+    import {{ text }} from "{name}";
+    export default function (pi: any) {{
+      pi.on("session_start", (event: any, ctx: any) => ctx.ui.notify(text));
+    }}
+    """
+    write(lab.work / ".pi" / "extensions" / "ours.ts", source)
+    assert lab.run("trust", "--yes").code == 0
+    for _ in range(2):
+        async with lab.client() as client:
+            await client.ask("get_state")
+    assert notes(lab) == ["first", "first"]
+    helper.write_text("export const text = 'second';")
+    async with lab.client() as client:
+        await client.ask("get_state")
+    assert notes(lab) == ["first", "first"]

@@ -6,7 +6,7 @@ system reads only sources in folders of extensions.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
     EXTENSION_SUFFIXES,
@@ -84,6 +84,11 @@ def import_from_sources(folder: Path) -> None:
     for path in tuple(sys.path_importer_cache):
         if _is_below(os.path.realpath(path), (real,)):
             del sys.path_importer_cache[path]
+
+
+def note_imports(paths: Iterable[str]) -> None:
+    """Record files that an extension outside of this process imported."""
+    _found.update(Path(os.path.realpath(path)) for path in paths)
 
 
 def imported_files() -> frozenset[Path]:

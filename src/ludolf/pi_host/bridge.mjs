@@ -230,6 +230,7 @@ export class Bridge {
       this.extensions.delete(ext);
       throw error;
     }
+    return this.loader.takeFiles();
   }
 
   // Messages travel once: an event has only those after the ones that the last event had.

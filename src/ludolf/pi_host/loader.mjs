@@ -1,8 +1,8 @@
 // Loads extensions: by jiti as pi does, or without it by Node's own removal of types.
 // Packages of pi are answered by the modules in `modules/`.
-import { createRequire } from "node:module";
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import fs, { existsSync } from "node:fs";
+import module, { createRequire } from "node:module";
+import { extname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { nativeImport } from "./native.mjs";
 
@@ -21,9 +21,14 @@ const SPECIFIERS = new Map([
   ]),
 ]);
 
+const CODE = new Set([".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".json"]);
+
 export class Loader {
   constructor(bridge) {
     this.bridge = bridge;
+    // Files of code that were read since Ludolf last asked.
+    this.files = new Set();
+    module.registerHooks?.({ load: (url, context, next) => this.note(url, () => next(url, context)) });
     this.made = new Map();
     this.epoch = 0;
     this.factories = new Map();
@@ -40,6 +45,18 @@ export class Loader {
     this.factories.clear();
   }
 
+  note(url, read) {
+    if (url.startsWith("file:")) this.files.add(fileURLToPath(url.replace(/\?.*$/, "")));
+    return read();
+  }
+
+  // Returns the files that were read, and forgets them.
+  takeFiles() {
+    const files = [...this.files];
+    this.files.clear();
+    return files;
+  }
+
   async load(path) {
     if (!this.factories.has(path)) {
       const imported = await this.import(path);
@@ -50,7 +67,11 @@ export class Loader {
 
   async import(path) {
     const { jiti: place, cache } = this.bridge.info;
-    if (!place) return nativeImport(path, this.virtual, this.epoch, cache && join(cache, "typed"));
+    if (!place) {
+      const { virtual, epoch } = this;
+      const note = (file) => this.files.add(file);
+      return nativeImport(path, { virtual, epoch, note, cache: cache && join(cache, "typed") });
+    }
     const { createJiti } = await import(pathToFileURL(place).href);
     const jiti = createJiti(import.meta.url, {
       moduleCache: false,
@@ -58,7 +79,21 @@ export class Loader {
       tryNative: false,
       virtualModules: this.virtual,
     });
-    return jiti.import(path, { default: true });
+    return this.watched(() => jiti.import(path, { default: true }));
+  }
+
+  // jiti reads files itself.
+  async watched(work) {
+    const { readFileSync } = fs;
+    fs.readFileSync = (file, ...more) => {
+      if (typeof file === "string" && CODE.has(extname(file))) this.files.add(file);
+      return readFileSync(file, ...more);
+    };
+    try {
+      return await work();
+    } finally {
+      fs.readFileSync = readFileSync;
+    }
   }
 
   // The exports of one of our modules, made when it is first used.

@@ -12,18 +12,20 @@ const NAMED = /^import\s+(?:([\w$]+)\s*,\s*)?\{([^}]*)\}\s*from\s*(["'][^"']+["'
 const shared = Symbol.for("ludolf.modules");
 let registered = false;
 let cache;
+let note;
 
-// `folder` keeps the JavaScript of TypeScript files: removing types needs time and memory.
-export async function nativeImport(path, virtual, epoch, folder) {
+// `options`: the modules of pi's packages, a number that changes when files are read again, a
+// folder that keeps the JavaScript of TypeScript files, and a function that gets their paths.
+export async function nativeImport(path, options) {
   if (typeof module.registerHooks !== "function") {
     throw new Error("this needs jiti (ludolf install --pi-loader) or Node 22.15 or newer");
   }
-  globalThis[shared] = virtual;
-  cache = folder;
+  globalThis[shared] = options.virtual;
+  ({ cache, note } = options);
   if (!registered) module.registerHooks({ resolve, load });
   registered = true;
   const { href } = pathToFileURL(path);
-  const loaded = await import(`${href}?epoch=${epoch}`);
+  const loaded = await import(`${href}?epoch=${options.epoch}`);
   return loaded.default?.default ?? loaded.default;
 }
 
@@ -55,6 +57,7 @@ function load(url, context, next) {
   if (!TYPED.has(extname(path)) && extname(path) !== ".js" && extname(path) !== ".mjs") {
     return next(url, context);
   }
+  note(path);
   const text = readFileSync(path, "utf8");
   const isTyped = TYPED.has(extname(path));
   const source = isTyped ? withoutTypes(text) : text;

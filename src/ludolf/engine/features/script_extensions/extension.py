@@ -21,6 +21,7 @@ from ludolf.extensions.dialogs import UiMethods
 from ludolf.extensions.hooks import HOOKS
 from ludolf.extensions.registry import Extension, ExtensionCommand, Flag, Registry
 from ludolf.extensions.runner import HookHandler
+from ludolf.extensions.sources import note_imports
 from ludolf.functions.isolation import Failed, call
 
 
@@ -67,7 +68,7 @@ class ScriptExtension:
         handlers, tools, commands = self._handlers, dict(own.tools), dict(own.commands)
         self._handlers, self.watches, self.link = {}, {}, link
         asked = {"ext": self.number, "path": str(self.path), "gen": generation}
-        await link.call("load", asked)
+        note_imports(await link.call("load", asked))
         for remove, _ in handlers.values():
             remove()
         own.tools = {name: tool for name, tool in own.tools.items() if tools.get(name) is not tool}
