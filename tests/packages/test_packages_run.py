@@ -41,13 +41,13 @@ def labs(tmp_path: Path) -> Iterator[dict[str, Lab]]:
         yield {"pi": Lab(tmp_path / "1", first), "ludolf": Lab(tmp_path / "2", second)}
 
 
-def _programs() -> dict[str, tuple[str, ...]]:
+def programs() -> dict[str, tuple[str, ...]]:
     program = node()
     assert program is not None, "needs Node 22.12 or newer"
     return {"pi": (program, str(MODULES / "dist/cli.js"), "--mode", "rpc"), "ludolf": RPC}
 
 
-def _environment(program: str) -> dict[str, str]:
+def environment(program: str) -> dict[str, str]:
     folders = [str(Path(node() or "").parent), os.environ["PATH"]]
     if program == "ludolf":
         return {**_OFFLINE, "PATH": os.pathsep.join(folders), "PI_PACKAGE_DIR": str(MODULES)}
@@ -62,16 +62,16 @@ async def test_a_package_behaves_as_in_pi(labs: dict[str, Lab], name: str) -> No
     if not (agent / "installed").is_file():
         pytest.skip("cannot be installed here")
     trials: dict[str, Trial] = {}
-    for program, words in _programs().items():
+    for program, words in programs().items():
         link_packages(labs[program], agent)
         source = f"npm:{name}@{versions.PACKAGES[name]}"
-        environ = _environment(program)
+        environ = environment(program)
         trials[program] = await try_package(labs[program], words, environ, source)
-    _store(name, trials)
+    store(name, trials)
     assert differences(trials["pi"], trials["ludolf"]) == []
 
 
-def _store(name: str, trials: dict[str, Trial]) -> None:
+def store(name: str, trials: dict[str, Trial]) -> None:
     path = FOLDER / "results.json"
     results = loads(path.read_bytes()) if path.is_file() else {}
     path.write_bytes(dumps({**results, name: trials}))

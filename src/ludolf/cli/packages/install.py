@@ -129,9 +129,6 @@ class Installer:
         self._npm().install((spec,), prefix, scripts=False)
         return prefix
 
-    def has_loader(self) -> bool:
-        return (node_folder(self.home) / "node_modules/jiti/package.json").is_file()
-
     # ------------------------------------------------------------ private
 
     def _npm(self) -> NpmProgram:

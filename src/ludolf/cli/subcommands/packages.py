@@ -42,10 +42,8 @@ def run_install(words: Sequence[str]) -> int:
         return 0
     installed = installer.add(arguments.source, place.scope)
     place.keep_trust()
-    if installed.package.scripts() and not installer.has_loader():
-        from ludolf.cli.packages.install import PI_LOADER
-
-        installer.add_library(PI_LOADER)
+    if installed.package.scripts():
+        _load_scripts(installer, installed)
     _show_installed(installed, as_json=arguments.json)
     return 0
 
@@ -257,6 +255,16 @@ def _show_installed(installed: "InstalledPackage", *, as_json: bool) -> None:
     if installed.skipped_scripts:
         names = ", ".join(installed.skipped_scripts)
         say(f"  Install scripts of these packages did not run: {names}. Add --allow-scripts.")
+
+
+def _load_scripts(installer: "Installer", installed: "InstalledPackage") -> None:
+    from ludolf.cli.packages.first_load import ensure_loader, load_once
+
+    ensure_loader(installer, os.environ)
+    problem = load_once(installer.home, installed.package, os.environ)
+    if problem is not None:
+        source = installed.package.entry.source
+        sys.stderr.write(f"Warning: {source} is installed but does not load:\n{problem}\n")
 
 
 def _install_libraries(installer: "Installer", arguments: Namespace) -> None:
