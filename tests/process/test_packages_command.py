@@ -155,6 +155,7 @@ async def test_nothing_is_installed_at_start_and_the_warning_names_the_command(l
     assert "Package npm:absent is not installed. Run: ludolf install npm:absent\n" in done.stderr
     assert "Run: ludolf install git:example.org/u/r@v1\n" in done.stderr
     assert listed(lab)[0]["missing"] is True
+    assert "Package npm:absent is not installed" in lab.run("doctor").stdout.decode()
     assert "npm:absent: not installed" in lab.run("list").stdout.decode()
 
 
