@@ -1,10 +1,15 @@
 """Whatever an extension in TypeScript does, the agent lives and answers."""
 
+import os
+import select
+import signal
 from collections.abc import Callable
+from typing import IO, cast
 
+from ludolf.base import loads
 from ludolf.client import Client, Record
-from tests.process.extending import asked, errors, notes, told
-from tests.process.harness import Lab, messages, text_of
+from tests.process.extending import asked, dialog, errors, notes, reply, told
+from tests.process.harness import Lab, messages, text_of, write_all
 from tests.process.script import answer, call
 from tests.script_host import lay_script, needs_node
 
@@ -74,6 +79,7 @@ async def test_an_abort_settles_a_deaf_tool_and_shows_what_a_polite_one_says(lab
         await client.wait_for(lambda one: one["type"] == "agent_settled")
     results = [one for one in messages(lab.entries) if one["role"] == "toolResult"]
     assert [text_of(one) for one in results] == ["Operation aborted", "put down"]
+    assert "the run was aborted" in notes(lab)
 
 
 def _shows(text: str) -> Callable[[Record], bool]:
@@ -103,3 +109,38 @@ async def test_a_process_that_dies_is_started_again_once_and_then_refuses(lab: L
     results = [text_of(one) for one in messages(lab.entries) if one["role"] == "toolResult"]
     gone = "The process of script extensions was ended by signal 9"
     assert results == [gone, gone]
+
+
+async def test_a_handler_that_never_answers_is_cut_after_its_time(lab: Lab) -> None:
+    lab.settings(handlerTimeoutMs={"input": 300})
+    lay_script(lab, "faults")
+    lab.server.add(answer("Hello."), answer("Hello."))
+    async with lab.client() as client:
+        await client.prompt_and_collect("hang")
+        await client.send("prompt", message="ask")
+        await reply(client, await dialog(client, "confirm"), confirmed=True)
+        await client.wait_for(lambda one: one["type"] == "agent_settled")
+    cut = [text for event, text in errors(told(lab)) if event == "input"]
+    assert cut == ["took longer than 300 ms"]
+    assert notes(lab) == ["answered true"]
+
+
+def test_a_spinning_script_hinders_no_getter_and_ends_with_a_killed_agent(lab: Lab) -> None:
+    lay_script(lab, "faults")
+    with lab.popen() as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        write_all(process.stdin, b'{"type":"prompt","message":"/spins"}\n')
+        number = int(_line_with(process.stdout, "spins ")["message"].split()[1])
+        write_all(process.stdin, b'{"type":"get_state","id":"g"}\n')
+        assert _line_with(process.stdout, '"g"')["success"]
+        handle = os.pidfd_open(number)
+        os.kill(process.pid, signal.SIGKILL)
+    with os.fdopen(handle) as script:
+        assert select.select((script,), (), (), 30)[0]
+
+
+def _line_with(stream: IO[bytes], text: str) -> Record:
+    while text.encode() not in (line := stream.readline()):
+        assert line
+    return cast(Record, loads(line))
