@@ -85,6 +85,37 @@ export class ModelRegistry {
     return this._bridge.loader.streams().streamSimple(model, context, options);
   }
 
+  async getProviderAuth(provider) {
+    const apiKey = await this.getApiKeyForProvider(provider);
+    return apiKey === undefined ? undefined : { auth: { apiKey } };
+  }
+
+  getProvider(id) {
+    const getModels = () => this.getAll().filter((model) => model.provider === id);
+    const known = getModels().length > 0 || this._registered().has(id);
+    return known ? { id, name: this.getProviderDisplayName(id), getModels } : undefined;
+  }
+
+  // What extensions registered, by name.
+  _registered() {
+    const all = [...this._bridge.extensions.values()];
+    return new Map(all.flatMap((extension) => [...extension.providers]));
+  }
+
+  getRegisteredProviderIds() {
+    return [...this._registered().keys()];
+  }
+
+  getRegisteredProviderConfig(name) {
+    const config = this._registered().get(name);
+    return config?.id === undefined ? config : undefined;
+  }
+
+  getRegisteredNativeProvider(name) {
+    const provider = this._registered().get(name);
+    return provider?.id === undefined ? undefined : provider;
+  }
+
   registerProvider(name, config) {
     this._extension.api.registerProvider(name, config);
   }
