@@ -25,7 +25,8 @@ _DIALOGS = ("select", "confirm", "input", "editor")
 _VARYING = re.compile(
     r"[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{8,}\b|\d{4}-\d\d-\d\d[T ][\d:.]+Z?|\d+(?:\.\d+)?\s?m?s\b"
     r"|\x1b\[[\d;]*m|\b\d{1,2}:\d\d(?::\d\d)?(?: [AP]M)?\b|\d{10,}"
-    r"|\b[a-z]+-[a-z]+-[a-z0-9]{5}\.md\b"
+    r"|\b[a-z]+-[a-z]+-[a-z0-9]{5}\.md\b|(?<=localhost:)\d+|\d+\.\d{3}\b"
+    r"|(?<=chunk_id: )\w+|(?<=responseId: )\w+"
 )
 
 

@@ -33,7 +33,7 @@ def load_once(home: Home, package: FoundPackage, environ: Mapping[str, str]) -> 
     """Load the scripts of a package in a process that then ends; return its warnings, if any."""
     words = [sys.executable, "-m", "ludolf", "--mode", "rpc", "--no-session", "-ne", "-ns", "-np"]
     for path in package.scripts():
-        words += ["-e", str(path)]
+        words += ["--extension", str(path)]
     try:
         done = subprocess.run(
             words,

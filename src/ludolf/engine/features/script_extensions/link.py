@@ -16,6 +16,8 @@ PING_SECONDS = 1.0
 # program that it runs, and has more time.
 SPINNING_SHARE = 0.2
 WAITING_FACTOR = 12
+# Loading a large package for the first time takes 20 s of CPU, more on a busy machine.
+LOADING_FACTOR = 18
 
 
 class ScriptError(LudolfError):
@@ -44,7 +46,8 @@ class ScriptLinkOwner(Protocol):
 class _Call:
     """A call that the host process works on."""
 
-    def __init__(self, done: "asyncio.Future[Any]", update: TakeUpdate | None) -> None:
+    def __init__(self, method: str, done: "asyncio.Future[Any]", update: TakeUpdate | None) -> None:
+        self.method = method
         self.done = done
         self.update = update
         self.context: Context = copy_context()
@@ -111,7 +114,7 @@ class ScriptLink:
         self._number += 1
         number = self._number
         pending: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._calls[number] = _Call(pending, update)
+        self._calls[number] = _Call(method, pending, update)
         self.send(b'{"t":"call","id":%d,"m":"%b","a":%b}' % (number, method.encode(), args))
         self._start_watch()
         return number, pending
@@ -275,6 +278,8 @@ class ScriptLink:
     def _is_stuck(self) -> bool:
         """Return whether the process spins, or waits for far too long, as for a program."""
         silent = asyncio.get_running_loop().time() - self._heard
+        if any(call.method == "load" for call in self._calls.values()):
+            return silent > self._silence * LOADING_FACTOR
         if silent <= self._silence:
             return False
         spins = self._cpu_seconds() - self._used > silent * SPINNING_SHARE
