@@ -25,7 +25,7 @@ def _examples() -> Iterator[str]:
             yield path.name
 
 
-@pytest.mark.parametrize("name", _examples())
+@pytest.mark.parametrize("name", list(_examples()))
 async def test_an_example_behaves_as_in_pi(tmp_path: Path, name: str) -> None:
     if name.removesuffix(".ts") in NEED_PACKAGES:
         pytest.skip("needs packages of npm")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ludolf.base import loads
-from tests.node import node
+from tests.script_host import NODE
 
 FOLDER = os.environ.get("LUDOLF_TEST_PACKAGES", "")
 pytestmark = pytest.mark.skipif(not FOLDER, reason="LUDOLF_TEST_PACKAGES names no folder")
@@ -18,11 +18,10 @@ ROUNDS = 5000
 
 
 def test_text_schemas_and_names_are_the_same() -> None:
-    program = node()
-    assert program is not None, "needs Node 22.12 or newer"
+    assert NODE is not None, "needs Node 22.12 or newer"
     script = Path(__file__).with_name("compare.mjs")
     done = subprocess.run(
-        [program, str(script), f"{FOLDER}/pi", str(ROUNDS)], capture_output=True, check=False
+        [*NODE.words, str(script), f"{FOLDER}/pi", str(ROUNDS)], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
     report = loads(done.stdout)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from ludolf.base import dumps, loads
-from tests.node import node
 from tests.packages import versions
 from tests.packages.install import agent_folder
 from tests.packages.trial import Trial, WillingModel, link_packages, try_package
 from tests.packages.verdict import differences
 from tests.process.harness import RPC, Lab
+from tests.script_host import NODE
 
 FOLDER = Path(os.environ.get("LUDOLF_TEST_PACKAGES", ""))
 MODULES = FOLDER / "pi/node_modules/@earendil-works/pi-coding-agent"
@@ -42,13 +42,13 @@ def labs(tmp_path: Path) -> Iterator[dict[str, Lab]]:
 
 
 def programs() -> dict[str, tuple[str, ...]]:
-    program = node()
-    assert program is not None, "needs Node 22.12 or newer"
-    return {"pi": (program, str(MODULES / "dist/cli.js"), "--mode", "rpc"), "ludolf": RPC}
+    assert NODE is not None, "needs Node 22.12 or newer"
+    return {"pi": (*NODE.words, str(MODULES / "dist/cli.js"), "--mode", "rpc"), "ludolf": RPC}
 
 
 def environment(program: str) -> dict[str, str]:
-    folders = [str(Path(node() or "").parent), os.environ["PATH"]]
+    assert NODE is not None
+    folders = [str(Path(NODE.words[0]).parent), os.environ["PATH"]]
     if program == "ludolf":
         return {**_OFFLINE, "PATH": os.pathsep.join(folders), "PI_PACKAGE_DIR": str(MODULES)}
     # Packages that start pi itself find it here; in Ludolf they find Ludolf.

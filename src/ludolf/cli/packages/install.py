@@ -15,7 +15,6 @@ from ludolf.cli.packages.programs import (
     hide_from_git,
     make_npm_project,
     run_git,
-    wheel_folder,
     with_install_scripts,
 )
 from ludolf.config.packages.contents import FoundPackage, find_package
@@ -30,6 +29,7 @@ from ludolf.config.packages.places import (
     npm_root,
     package_folder,
     temporary_root,
+    wheel_folder,
 )
 from ludolf.config.settings.home import Home, env_flag
 from ludolf.config.settings.settings import SettingsFiles
