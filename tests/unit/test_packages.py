@@ -18,6 +18,7 @@ from ludolf.config.resources.templates import load_templates
 from ludolf.config.settings.executed import digest
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
+from ludolf.extensions.loader import find_extensions
 
 
 @pytest.fixture
@@ -252,6 +253,15 @@ def test_a_path_is_a_package_or_an_extension(home: Home) -> None:
         [],
     ]
     assert listed.warnings == (f"Package ./gone is missing: {home.agent / 'gone'} does not exist",)
+
+
+def test_a_package_of_the_command_line_must_be_installed_for_the_session(home: Home) -> None:
+    (error,) = find_extensions(home, SettingsFiles(home), paths=("npm:tools",)).errors
+    assert error.explicit and "npm:tools is not installed in" in error.error
+    put(npm_root(home, "temporary") / "node_modules/tools", skills__solo__SKILL_md=skill("solo"))
+    assert find_extensions(home, SettingsFiles(home), paths=("npm:tools",)).errors == []
+    sources = find_sources("skills", home, SettingsFiles(home), paths=("npm:tools",))
+    assert [one.scope for one in sources] == ["temporary"]
 
 
 def test_invalid_entries_are_reported_and_others_count(home: Home) -> None:
