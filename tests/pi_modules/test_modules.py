@@ -8,21 +8,20 @@ from typing import Any
 import pytest
 
 from ludolf.base import loads
-from tests.node import LEAST, node
+from tests.script_host import NODE, needs_node
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 pytestmark = [
-    pytest.mark.skipif(node() is None, reason=f"needs Node {LEAST[0]}.{LEAST[1]} or newer"),
+    needs_node,
     pytest.mark.xdist_group("pi_modules"),
 ]
 
 
 def run_node(*words: str, **env: str) -> bytes:
-    program = node()
-    assert program is not None
+    assert NODE is not None
     environ = {"HOME": os.environ["HOME"], "PATH": os.defpath, **env}
-    done = subprocess.run([program, *words], env=environ, capture_output=True, check=False)
+    done = subprocess.run([*NODE.words, *words], env=environ, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
 

@@ -12,6 +12,7 @@ import pytest
 from ludolf.base import loads
 from tests.process.harness import Lab
 from tests.process.npm_registry import NpmRegistry
+from tests.script_host import needs_node
 
 SKILL = "---\nname: {0}\ndescription: About {0}.\n---\nDo it.\n"
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not on PATH")
@@ -154,6 +155,7 @@ async def test_nothing_is_installed_at_start_and_the_warning_names_the_command(l
     assert "Package npm:absent is not installed. Run: ludolf install npm:absent\n" in done.stderr
     assert "Run: ludolf install git:example.org/u/r@v1\n" in done.stderr
     assert listed(lab)[0]["missing"] is True
+    assert "Package npm:absent is not installed" in lab.run("doctor").stdout.decode()
     assert "npm:absent: not installed" in lab.run("list").stdout.decode()
 
 
@@ -200,3 +202,17 @@ def test_config_shows_and_chooses_resources(lab: Lab) -> None:
     assert wrong.code == 1 and "no resource skills/three" in wrong.stderr
     unknown = lab.run("config", "npm:other", "--disable", "skills")
     assert unknown.code == 1 and "No matching package found for npm:other" in unknown.stderr
+
+
+@needs_node
+def test_a_new_package_is_loaded_once_so_that_errors_show_early(lab: Lab) -> None:
+    for name, body in (("good", ""), ("bad", "throw new Error('of the author');")):
+        folder = lab.work / name / "extensions"
+        folder.mkdir(parents=True)
+        (folder / "main.ts").write_text(f"export default function (pi: unknown) {{ {body} }}")
+    good = lab.run("install", "./good", PI_OFFLINE="1")
+    assert good.code == 0 and "does not load" not in good.stderr
+    bad = lab.run("install", "./bad", PI_OFFLINE="1")
+    assert bad.code == 0
+    assert "is installed but does not load" in bad.stderr and "of the author" in bad.stderr
+    assert [one["needsNode"] for one in listed(lab)] == [True, True]

@@ -1,15 +1,20 @@
 """Packages of pi: sources, manifests, filters, entries, and their resources without Node."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ludolf.base import CommandError, ConfigError, dumps, loads
 from ludolf.cli.packages.programs import find_npm
 from ludolf.config.packages.contents import ConfiguredPackages, configured_packages
 from ludolf.config.packages.entries import edit_entries
 from ludolf.config.packages.filters import changed, chosen
+from ludolf.config.packages.manifest import KINDS
 from ludolf.config.packages.origin import identity, parse_origin
 from ludolf.config.packages.places import npm_root, package_folder
 from ludolf.config.resources.skills import load_skills
@@ -18,6 +23,7 @@ from ludolf.config.resources.templates import load_templates
 from ludolf.config.settings.executed import digest
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
+from ludolf.extensions.loader import find_extensions
 
 
 @pytest.fixture
@@ -238,6 +244,16 @@ def test_files_of_a_package_must_not_link_to_private_ones(home: Home) -> None:
     assert names(home) == ["plan", "review"]
 
 
+def test_an_extension_in_a_folder_must_be_inside_the_package(home: Home) -> None:
+    folder = installed(home, "tools", {"extensions": ["./extensions"]})
+    put(home.user, private_ts="")
+    manifest = {"pi": {"extensions": ["./own.ts", "../../../../../../private.ts"]}}
+    put(folder / "extensions/sub", own_ts="", package_json=dumps(manifest).decode())
+    use(home, "npm:tools")
+    names = [path.name for path in found(home).packages[0].scripts()]
+    assert names == ["main.ts", "own.ts"]
+
+
 def test_a_path_is_a_package_or_an_extension(home: Home) -> None:
     put(home.agent / "own", skills__solo__SKILL_md=skill("solo"))
     put(home.agent / "plain", index_ts="export default () => {}")
@@ -252,6 +268,15 @@ def test_a_path_is_a_package_or_an_extension(home: Home) -> None:
         [],
     ]
     assert listed.warnings == (f"Package ./gone is missing: {home.agent / 'gone'} does not exist",)
+
+
+def test_a_package_of_the_command_line_must_be_installed_for_the_session(home: Home) -> None:
+    (error,) = find_extensions(home, SettingsFiles(home), paths=("npm:tools",)).errors
+    assert error.explicit and "npm:tools is not installed in" in error.error
+    put(npm_root(home, "temporary") / "node_modules/tools", skills__solo__SKILL_md=skill("solo"))
+    assert find_extensions(home, SettingsFiles(home), paths=("npm:tools",)).errors == []
+    sources = find_sources("skills", home, SettingsFiles(home), paths=("npm:tools",))
+    assert [one.scope for one in sources] == ["temporary"]
 
 
 def test_invalid_entries_are_reported_and_others_count(home: Home) -> None:
@@ -322,3 +347,40 @@ def test_npm_is_that_of_the_setting_of_path_or_of_the_wheel(tmp_path: Path) -> N
     (tmp_path / "npm").write_text("#!/bin/sh\n")
     (tmp_path / "npm").chmod(0o755)
     assert find_npm(("npm",), {"PATH": str(tmp_path)}, None).words == ("npm",)
+
+
+# ---------------------------------------------------------------- hostile input
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+_ENTRY = st.sampled_from(
+    ["/", "..", "~", "**", "!", "+", "-", "./skills", "[z-a]", "{a,b}" * 20, "x" * 5000, "a\0b"]
+)
+
+
+@given(st.text(max_size=60) | st.text("npm:git@/.#-%a1", max_size=40))
+def test_any_text_is_a_source_or_refused(text: str) -> None:
+    with suppress(ConfigError):
+        origin = parse_origin(text)
+        assert ".." not in origin.name.split("/") or origin.kind == "path"
+
+
+@given(
+    st.fixed_dictionaries({kind: _JSON | st.lists(_ENTRY, max_size=4) for kind in KINDS}),
+    st.fixed_dictionaries({kind: st.lists(_ENTRY, max_size=4) for kind in KINDS}),
+)
+@settings(max_examples=30)
+def test_any_manifest_and_filter_gives_files_inside_the_package(
+    tmp_path_factory: pytest.TempPathFactory, manifest: Any, filters: Any
+) -> None:
+    root = tmp_path_factory.mktemp("hostile")
+    home = Home(agent=root / "agent", cwd=root, user=root)
+    home.agent.mkdir()
+    folder = installed(home, "tools", manifest)
+    use(home, {"source": "npm:tools", **filters}, "npm:tools")
+    (package,) = found(home).packages
+    files = [file.path for kind in KINDS for file in package.files[kind]]
+    assert all(Path(os.path.realpath(path)).is_relative_to(folder.parent) for path in files)

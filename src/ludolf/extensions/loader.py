@@ -14,7 +14,12 @@ import msgspec
 from ludolf.base import ConfigError, LudolfError, Value
 from ludolf.config.packages.origin import is_remote
 from ludolf.config.resources.entry_points import installed
-from ludolf.config.resources.sources import Source, SourceDetails, find_sources
+from ludolf.config.resources.sources import (
+    Source,
+    SourceDetails,
+    find_sources,
+    missing_package,
+)
 from ludolf.config.settings.files import read_object
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
@@ -106,8 +111,8 @@ class ExtensionFiles:
 
     def add_explicit(self, path: str, sources: Sequence[Source]) -> None:
         """Add the extensions at a path from the command line, or an error without any."""
-        if not sources and not is_remote(path):
-            self._refuse(path, f"Extension path does not exist: {path}")
+        if not sources:
+            self.refuse(path, f"Extension path does not exist: {path}")
         for source in sources:
             self._add_named(source)
 
@@ -115,11 +120,12 @@ class ExtensionFiles:
         files = list(_scan(source.path, named=True))
         if not files:
             needs = "it needs __init__.py, extension.py, index.ts, index.js, *.py, *.ts or *.js"
-            self._refuse(str(source.path), f"No extension in {source.path}: {needs}")
+            self.refuse(str(source.path), f"No extension in {source.path}: {needs}")
         for file, package in files:
             self.add(_extension_file(file, source, package, explicit=True))
 
-    def _refuse(self, path: str, text: str) -> None:
+    def refuse(self, path: str, text: str) -> None:
+        """Report what the command line named and cannot be loaded."""
         self.errors.append(LoadError(path=path, error=text, explicit=True))
 
 
@@ -175,7 +181,11 @@ def find_extensions(
     result = ExtensionFiles(scripts=scripts)
     for path in paths:
         sources = find_sources("extensions", home, files, paths=(path,), discover=False)
-        result.add_explicit(path, sources)
+        missing = missing_package(home, path) if is_remote(path) else None
+        if missing is not None:
+            result.refuse(path, missing)
+        elif sources or not is_remote(path):  # a package may have skills only
+            result.add_explicit(path, sources)
     if discover:
         for source in find_sources("extensions", home, files):
             result.add_source(source)

@@ -1,29 +1,22 @@
-// `ctx`: state and actions for handlers, tools and commands. Plain objects whose members do not
-// use `this`, since extensions copy them, wrap them and take methods out of them.
-import { modelRegistry } from "./models.mjs";
+// `ctx`: state and actions for handlers, tools and commands. As in pi it is a plain object with own
+// getters: extensions copy its descriptors, spread it and use it as a prototype.
+import { ModelRegistry } from "./models.mjs";
 import { makeUi } from "./ui.mjs";
 
-function channel(bridge, { ext, gen }) {
-  return {
-    read(method) {
-      bridge.checkBound(gen);
-      return bridge.read(ext, method) ?? undefined;
-    },
-    tell(method, args = {}) {
-      bridge.checkBound(gen);
-      bridge.tell(ext, method, args);
-    },
-    call(method, args, signal) {
-      bridge.checkBound(gen);
-      return bridge.call(ext, method, args, signal);
-    },
-  };
-}
-
 export function eventContext(bridge, extension) {
-  const { read, tell, call } = channel(bridge, extension);
+  const { ext, gen } = extension;
+  const ui = makeUi(bridge, extension);
+  const models = new ModelRegistry(bridge, extension);
+  const read = (method) => {
+    bridge.checkBound(gen);
+    return bridge.read(ext, method) ?? undefined;
+  };
+  const tell = (method) => {
+    bridge.checkBound(gen);
+    bridge.tell(ext, method, {});
+  };
   return {
-    ui: makeUi(bridge, extension),
+    ui,
     get mode() {
       return bridge.info.mode;
     },
@@ -34,14 +27,10 @@ export function eventContext(bridge, extension) {
       return bridge.info.cwd;
     },
     get sessionManager() {
-      bridge.checkBound(extension.gen);
+      bridge.checkBound(gen);
       return bridge.session.readOnly();
     },
-    get modelRegistry() {
-      bridge.checkFresh(extension.gen);
-      extension.models ??= modelRegistry(bridge, extension);
-      return extension.models;
-    },
+    modelRegistry: models,
     get model() {
       return read("model");
     },
@@ -61,40 +50,46 @@ export function eventContext(bridge, extension) {
     shutdown: () => tell("shutdown"),
     getContextUsage: () => read("context_usage"),
     getSystemPrompt: () => read("system_prompt"),
-    compact(options = {}) {
+    compact: (options = {}) => {
       const failed = (error) => options.onError?.(error);
-      call("compact", { instructions: options.customInstructions })
+      caller(bridge, extension)("compact", { instructions: options.customInstructions })
         .then((result) => options.onComplete?.(result), failed)
-        .catch((error) => bridge.report("compact", error, extension.ext));
+        .catch((error) => bridge.report("compact", error, ext));
     },
   };
 }
 
 // `sends`: the context of `withSession`, whose sends can be awaited.
 export function commandContext(bridge, extension, { sends = false } = {}) {
-  const { read, call } = channel(bridge, extension);
-  const context = extend(eventContext(bridge, extension), {
-    getSystemPromptOptions: () => structuredClone(read("prompt_options")),
-    waitForIdle: async () => void (await call("wait_for_idle", {})),
-    newSession({ parentSession, setup, withSession } = {}) {
-      const callbacks = { setup: bridge.keep(setup), then: bridge.keep(withSession) };
-      return call("new_session", { parentSession, ...callbacks });
+  const call = caller(bridge, extension);
+  const keep = (callback) => bridge.keep(callback);
+  const own = {
+    getSystemPromptOptions: () => {
+      bridge.checkBound(extension.gen);
+      return structuredClone(bridge.read(extension.ext, "prompt_options"));
     },
+    waitForIdle: async () => void (await call("wait_for_idle", {})),
+    newSession: ({ parentSession, setup, withSession } = {}) =>
+      call("new_session", { parentSession, setup: keep(setup), then: keep(withSession) }),
     fork: (entryId, { position, withSession } = {}) =>
-      call("fork", { entryId, position, then: bridge.keep(withSession) }),
+      call("fork", { entryId, position, then: keep(withSession) }),
     navigateTree: (targetId, options = {}) => call("navigate_tree", { targetId, ...options }),
     switchSession: (path, { withSession } = {}) =>
-      call("switch_session", { path, then: bridge.keep(withSession) }),
+      call("switch_session", { path, then: keep(withSession) }),
     reload: async () => void (await call("reload", {})),
-  });
-  if (!sends) return context;
-  return extend(context, {
-    sendMessage: async (message, options = {}) =>
-      void (await call("send_message", { message, options })),
-    sendUserMessage: async (content, options = {}) =>
-      void (await call("send_user_message", { content, options })),
-  });
+  };
+  if (sends) {
+    own.sendMessage = async (message, options = {}) =>
+      void (await call("send_message", { message, options }));
+    own.sendUserMessage = async (content, options = {}) =>
+      void (await call("send_user_message", { content, options }));
+  }
+  return Object.assign(eventContext(bridge, extension), own);
 }
 
-const extend = (context, more) =>
-  Object.defineProperties(context, Object.getOwnPropertyDescriptors(more));
+function caller(bridge, { ext, gen }) {
+  return (method, args, signal) => {
+    bridge.checkBound(gen);
+    return bridge.call(ext, method, args, signal);
+  };
+}

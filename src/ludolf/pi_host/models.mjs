@@ -1,45 +1,126 @@
 // `ctx.modelRegistry`: models and their keys; requests go through Ludolf's providers.
-export function modelRegistry(bridge, extension) {
-  const { ext, gen } = extension;
-  const read = (method, args = null) => {
-    bridge.checkFresh(gen);
-    return structuredClone(bridge.read(ext, method, args)) ?? undefined;
-  };
-  const call = (method, args, signal) => bridge.call(ext, method, args, signal);
-  const named = ({ provider, id }) => ({ provider, id });
-  const access = async (model) => {
+export class ModelRegistry {
+  constructor(bridge, extension) {
+    this._bridge = bridge;
+    this._extension = extension;
+  }
+
+  _read(method, args = null) {
+    this._bridge.checkFresh(this._extension.gen);
+    return structuredClone(this._bridge.read(this._extension.ext, method, args)) ?? undefined;
+  }
+
+  _call(method, args, signal) {
+    return this._bridge.call(this._extension.ext, method, args, signal);
+  }
+
+  getAll() {
+    return this._read("models");
+  }
+
+  getAvailable() {
+    return this._read("available_models");
+  }
+
+  find(provider, id) {
+    return this._read("find_model", { provider, id });
+  }
+
+  hasConfiguredAuth(model) {
+    return this._read("has_key", { provider: model.provider, id: model.id });
+  }
+
+  async getApiKeyAndHeaders(model) {
     try {
-      return { ok: true, ...(await call("model_access", named(model))) };
+      const access = await this._call("model_access", { provider: model.provider, id: model.id });
+      return { ok: true, ...access };
     } catch (error) {
       return { ok: false, error: error.message };
     }
-  };
-  const complete = async (model, context, { signal, ...options } = {}) =>
-    call("complete", { model, context, options }, signal);
-  const stream = (model, context, options) =>
-    bridge.loader.streams().streamSimple(model, context, options);
-  const status = (provider) => read("provider_status", { provider });
-  return {
-    getAll: () => read("models"),
-    getAvailable: () => read("available_models"),
-    find: (provider, id) => read("find_model", { provider, id }),
-    hasConfiguredAuth: (model) => read("has_key", named(model)),
-    getApiKeyAndHeaders: access,
-    getApiKey: async (model) => (await access(model)).apiKey,
-    getApiKeyForProvider: async (provider) => (await call("provider_key", { provider })) ?? undefined,
-    getProviderAuthStatus: status,
-    getProviderDisplayName: (provider) => status(provider)?.name ?? provider,
-    isUsingOAuth: (model) => status(model.provider)?.oauth === true,
-    getError: () => undefined,
-    async refresh() {
-      bridge.memo = null;
-      return { errors: [] };
-    },
-    complete,
-    completeSimple: complete,
-    stream,
-    streamSimple: stream,
-    registerProvider: (name, config) => extension.api.registerProvider(name, config),
-    unregisterProvider: (name) => extension.api.unregisterProvider(name),
-  };
+  }
+
+  async getApiKeyForProvider(provider) {
+    return (await this._call("provider_key", { provider })) ?? undefined;
+  }
+
+  async getApiKey(model) {
+    return (await this.getApiKeyAndHeaders(model)).apiKey;
+  }
+
+  getProviderAuthStatus(provider) {
+    return this._read("provider_status", { provider });
+  }
+
+  getProviderDisplayName(provider) {
+    return this._read("provider_status", { provider })?.name ?? provider;
+  }
+
+  isUsingOAuth(model) {
+    return this._read("provider_status", { provider: model.provider })?.oauth === true;
+  }
+
+  getError() {
+    return undefined;
+  }
+
+  async refresh() {
+    this._bridge.memo = null;
+    return { errors: [] };
+  }
+
+  async complete(model, context, options = {}) {
+    const { signal, ...rest } = options;
+    return this._call("complete", { model, context, options: rest }, signal);
+  }
+
+  completeSimple(model, context, options) {
+    return this.complete(model, context, options);
+  }
+
+  stream(model, context, options) {
+    return this._bridge.loader.streams().streamSimple(model, context, options);
+  }
+
+  streamSimple(model, context, options) {
+    return this._bridge.loader.streams().streamSimple(model, context, options);
+  }
+
+  async getProviderAuth(provider) {
+    const apiKey = await this.getApiKeyForProvider(provider);
+    return apiKey === undefined ? undefined : { auth: { apiKey } };
+  }
+
+  getProvider(id) {
+    const getModels = () => this.getAll().filter((model) => model.provider === id);
+    const known = getModels().length > 0 || this._registered().has(id);
+    return known ? { id, name: this.getProviderDisplayName(id), getModels } : undefined;
+  }
+
+  // What extensions registered, by name.
+  _registered() {
+    const all = [...this._bridge.extensions.values()];
+    return new Map(all.flatMap((extension) => [...extension.providers]));
+  }
+
+  getRegisteredProviderIds() {
+    return [...this._registered().keys()];
+  }
+
+  getRegisteredProviderConfig(name) {
+    const config = this._registered().get(name);
+    return config?.id === undefined ? config : undefined;
+  }
+
+  getRegisteredNativeProvider(name) {
+    const provider = this._registered().get(name);
+    return provider?.id === undefined ? undefined : provider;
+  }
+
+  registerProvider(name, config) {
+    this._extension.api.registerProvider(name, config);
+  }
+
+  unregisterProvider(name) {
+    this._extension.api.unregisterProvider(name);
+  }
 }

@@ -2,18 +2,27 @@
 const nothing = () => {};
 const THEMES = "Theme switching not supported in RPC mode";
 
+const plain = (text) => text;
+const uncoloured = (_colour, text) => text;
+const noSequence = () => "";
+const noBorder = () => plain;
+
 // Text without colours, whatever style is asked for.
-export const theme = new Proxy(
-  {},
-  {
-    get(_target, name) {
-      if (name === "name") return "plain";
-      if (typeof name !== "string" || name === "then") return undefined;
-      if (name.startsWith("get")) return () => (name.endsWith("Ansi") ? "" : (text) => text);
-      return (...words) => String(words.at(-1) ?? "");
-    },
-  },
-);
+export const theme = {
+  name: "plain",
+  fg: uncoloured,
+  bg: uncoloured,
+  bold: plain,
+  italic: plain,
+  underline: plain,
+  inverse: plain,
+  strikethrough: plain,
+  getFgAnsi: noSequence,
+  getBgAnsi: noSequence,
+  getColorMode: () => "256color",
+  getThinkingBorderColor: noBorder,
+  getBashModeBorderColor: noBorder,
+};
 
 export function makeUi(bridge, extension) {
   const { ext, gen } = extension;

@@ -15,7 +15,6 @@ from ludolf.cli.packages.programs import (
     hide_from_git,
     make_npm_project,
     run_git,
-    wheel_folder,
     with_install_scripts,
 )
 from ludolf.config.packages.contents import FoundPackage, find_package
@@ -30,6 +29,7 @@ from ludolf.config.packages.places import (
     npm_root,
     package_folder,
     temporary_root,
+    wheel_folder,
 )
 from ludolf.config.settings.home import Home, env_flag
 from ludolf.config.settings.settings import SettingsFiles
@@ -128,9 +128,6 @@ class Installer:
         make_npm_project(prefix)
         self._npm().install((spec,), prefix, scripts=False)
         return prefix
-
-    def has_loader(self) -> bool:
-        return (node_folder(self.home) / "node_modules/jiti/package.json").is_file()
 
     # ------------------------------------------------------------ private
 

