@@ -1,6 +1,7 @@
 """Extensions in TypeScript: start, calls of handlers, pieces of answers, changes of session.
 
-The same files run in pi. CPU and memory are those of the program and of all its children.
+The same files run in pi. CPU and memory are those of the program and of all its children; memory is
+PSS, since these share pages.
 """
 
 import time
@@ -101,7 +102,7 @@ def _measure_start(stage: Stage, folder: Path, count: int) -> None:
                 raise Silent("extensions are missing; is Node 22.12 there?")
             walls[program.name].append(1e3 * (reply["at"] - agent.started))
             cpus[program.name].append(1e3 * _cpu(agent))
-            sizes[program.name].append(agent.memory().rss)
+            sizes[program.name].append(agent.memory().pss)
         finally:
             agent.close()
 
@@ -112,7 +113,7 @@ def _measure_start(stage: Stage, folder: Path, count: int) -> None:
         if walls[program.name]:
             stage.put(program, key, median(walls[program.name][1:]))
             stage.put(program, f"{key}.cpu", median(cpus[program.name][1:]))
-            stage.put(program, f"{key}.rss", median(sizes[program.name][1:]))
+            stage.put(program, f"{key}.pss", median(sizes[program.name][1:]))
 
 
 def _calls(stage: Stage, folder: Path, program: Program) -> None:

@@ -40,6 +40,7 @@ async def test_state_is_read_synchronously_and_is_exact(lab: Lab) -> None:
         "mode": "rpc",
         "cwd": True,
         "idle": True,
+        "wrapped": f"largetrue{len(str(lab.work))}",
         "model": "large",
         "found": "large",
         "missing": True,

@@ -43,12 +43,7 @@ export function makeApi(bridge, extension) {
     },
     registerCommand(name, options) {
       extension.commands.set(name, options);
-      const completes = typeof options.getArgumentCompletions === "function";
-      send({ t: "command", name, description: options.description, completes });
-    },
-    registerShortcut(key, options) {
-      extension.shortcuts.set(key, options);
-      send({ t: "shortcut", key, description: options.description });
+      send({ t: "command", name, description: options.description });
     },
     registerFlag(name, options) {
       const type = TYPES[options.type];
@@ -58,6 +53,8 @@ export function makeApi(bridge, extension) {
       }
       send({ t: "flag", name, type, default: options.default, description: options.description });
     },
+    // For terminals only.
+    registerShortcut: fresh,
     registerMessageRenderer: fresh,
     registerEntryRenderer: fresh,
     registerMarkdownTransformer: fresh,
@@ -124,8 +121,7 @@ function registerProvider(extension, send, name, config) {
   const before = extension.providers.get(name) ?? {};
   extension.providers.set(name, { ...before, ...config });
   const { streamSimple, refreshModels, oauth, ...data } = config;
-  const login = oauth && { name: oauth.name };
-  send({ t: "provider", name, config: data, streams: !!streamSimple, oauth: login });
+  send({ t: "provider", name, config: data, streams: !!streamSimple });
 }
 
 function makeBus(bridge, extension) {

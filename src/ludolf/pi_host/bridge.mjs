@@ -219,7 +219,6 @@ export class Bridge {
       throw new Error(`Extension does not export a valid factory function: ${path}`);
     }
     const extension = { ext, path, gen, tools: new Map(), commands: new Map() };
-    extension.shortcuts = new Map();
     extension.providers = new Map();
     extension.context = eventContext(this, extension);
     this.extensions.set(ext, extension);
@@ -227,10 +226,19 @@ export class Bridge {
       extension.api = makeApi(this, extension);
       await factory(extension.api);
     } catch (error) {
-      this.extensions.delete(ext);
+      this.forget(extension);
       throw error;
     }
     return this.loader.takeFiles();
+  }
+
+  // Drops the registrations of a factory that failed.
+  forget(extension) {
+    this.extensions.delete(extension.ext);
+    for (const [h, hook] of this.hooks) if (hook.extension === extension) this.hooks.delete(h);
+    for (const [event, hooks] of Object.entries(this.watchers)) {
+      this.watchers[event] = hooks.filter((hook) => hook.extension !== extension);
+    }
   }
 
   // Messages travel once: an event has only those after the ones that the last event had.
@@ -315,15 +323,6 @@ export class Bridge {
     await extension.commands.get(name).handler(args, commandContext(this, extension));
   }
 
-  do_completions({ ext, name, prefix }) {
-    return this.extensions.get(ext).commands.get(name).getArgumentCompletions(prefix);
-  }
-
-  async do_shortcut({ ext, key }) {
-    const extension = this.extensions.get(ext);
-    await extension.shortcuts.get(key).handler(extension.context);
-  }
-
   // Calls back into a function that an extension passed with a request.
   async do_then({ callback, ext, args }) {
     const then = this.callbacks.get(callback);
@@ -343,22 +342,6 @@ export class Bridge {
     const stream = provider.streamSimple ?? provider.stream;
     const source = stream.call(provider, model, context, { ...options, signal });
     return relay(source, (event) => this.wire.send({ t: "upd", id, v: event }));
-  }
-
-  do_oauth({ ext, name, step, credentials }, signal, id) {
-    const { oauth } = this.extensions.get(ext).providers.get(name);
-    if (step === "key") return oauth.getApiKey(credentials);
-    if (step === "refresh") return oauth.refreshToken(credentials, signal);
-    const show = (v) => this.wire.send({ t: "upd", id, v });
-    return oauth.login({
-      signal,
-      onAuth: (auth) => show({ auth }),
-      onDeviceCode: (code) => show({ code }),
-      onProgress: (progress) => show({ progress }),
-      onPrompt: (prompt) => this.call(ext, "oauth.prompt", { id, prompt }, signal),
-      onSelect: (prompt) => this.call(ext, "oauth.select", { id, prompt }, signal),
-      onManualCodeInput: () => this.call(ext, "oauth.prompt", { id, prompt: {} }, signal),
-    });
   }
 
   // ------------------------------------------------------------ hooks

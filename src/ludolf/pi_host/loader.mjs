@@ -3,8 +3,7 @@
 import fs, { existsSync } from "node:fs";
 import module, { createRequire } from "node:module";
 import { extname, join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { nativeImport } from "./native.mjs";
+import { fileURLToPath } from "node:url";
 
 const require = createRequire(import.meta.url);
 const folder = fileURLToPath(new URL("./modules/", import.meta.url));
@@ -42,6 +41,7 @@ export class Loader {
   // Imports every file again from now on.
   forget() {
     this.epoch += 1;
+    this.jiti = undefined;
     this.factories.clear();
   }
 
@@ -68,18 +68,18 @@ export class Loader {
   async import(path) {
     const { jiti: place, cache } = this.bridge.info;
     if (!place) {
+      const { nativeImport } = await import("./native.mjs");
       const { virtual, epoch } = this;
       const note = (file) => this.files.add(file);
       return nativeImport(path, { virtual, epoch, note, cache: cache && join(cache, "typed") });
     }
-    const { createJiti } = await import(pathToFileURL(place).href);
-    const jiti = createJiti(import.meta.url, {
+    this.jiti ??= require(place).createJiti(import.meta.url, {
       moduleCache: false,
       fsCache: cache ? join(cache, "jiti") : true,
       tryNative: false,
       virtualModules: this.virtual,
     });
-    return this.watched(() => jiti.import(path, { default: true }));
+    return this.watched(() => this.jiti.import(path, { default: true }));
   }
 
   // jiti reads files itself.

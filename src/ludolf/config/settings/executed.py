@@ -36,8 +36,9 @@ _USER_FILES = (
     *("settings.json", "models.json", "auth.json", "trust.json", "trust-digests.json"),
     *("mcp.json", "mcp-auth.json", "mcp-cache.json"),
 )
-# Folders of installed packages, of those for one session, and of the library of scripts.
-_PACKAGE_FOLDERS = ("npm", "git", "tmp/extensions", "ludolf/node")
+# Folders of installed packages, of those for one session, of the library of scripts, and of their
+# code in the form that Node runs.
+_PACKAGE_FOLDERS = ("npm", "git", "tmp/extensions", "ludolf", "cache")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{([^}]*)\})", re.ASCII)
 
 

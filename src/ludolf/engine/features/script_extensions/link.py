@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, Protocol
 
@@ -138,6 +139,11 @@ class ScriptLink:
     # ------------------------------------------------------------ from the host process
 
     def take_frame(self, frame: ScriptFrame) -> None:
+        """Take a frame; one that an extension wrote itself and that does not fit is dropped."""
+        with suppress(Failed):
+            call_now(self._take, frame)
+
+    def _take(self, frame: ScriptFrame) -> None:
         match frame.get("t"):
             case "ret":
                 self._note_life()
@@ -276,9 +282,9 @@ class ScriptLink:
         self._ping_later()
 
     def _is_stuck(self) -> bool:
-        """Return whether the process spins, or waits for far too long, as for a program."""
+        """Return whether the process spins, or is silent for far too long."""
         silent = asyncio.get_running_loop().time() - self._heard
-        if any(call.method == "load" for call in self._calls.values()):
+        if any(one.method == "load" for one in self._calls.values()):
             return silent > self._silence * LOADING_FACTOR
         if silent <= self._silence:
             return False

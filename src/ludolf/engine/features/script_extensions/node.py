@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from ludolf.base import dumps, expand_user
 from ludolf.base.programs import find_program
 from ludolf.config.packages.places import wheel_folder
-from ludolf.config.settings.home import Home
+from ludolf.config.settings.home import CONFIG_DIR, Home
 from ludolf.extensions.loader import NoInterpreter
 
 HOST_FOLDER = Path(__file__).parents[3] / "pi_host"
@@ -67,7 +68,7 @@ async def find_node(
     found = find_program("node", environ.get("PATH", ""), writable)
     version = (0, 0)
     if found is not None:
-        version = await _version((found,), environ)
+        version = await _known_version(found, home.agent / "cache" / "node-version.json", environ)
         if version >= OLDEST:
             return NodeHost(words=(found,), jiti=jiti)
     wheel = wheel_node()
@@ -91,7 +92,7 @@ def find_jiti(home: Home, environ: Mapping[str, str]) -> Path | None:
     for pi in real_pi_folders(environ):
         # pi's own dependencies are inside its folder, or next to it.
         folders += [pi / "node_modules", *(each for each in pi.parents if _is_modules(each))]
-    files = (folder / "jiti" / "lib" / "jiti.mjs" for folder in folders)
+    files = (folder / "jiti" / "lib" / "jiti.cjs" for folder in folders)
     return next((file for file in files if file.is_file()), None)
 
 
@@ -111,22 +112,18 @@ def host_environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
     folder = home.agent / "ludolf" / "bin"
     write_program(folder / "pi", own)
     cache = home.agent / "cache"
+    # As in pi, the variable is set only for a folder that is not the usual one.
+    usual = home.agent == home.user / CONFIG_DIR / "agent"
+    place = {} if usual else {"PI_CODING_AGENT_DIR": str(home.agent)}
     return {
         **environ,
+        **place,
         "PATH": os.pathsep.join((str(folder), environ.get("PATH", os.defpath))),
         "PI_CODING_AGENT": "true",
-        **_agent_variable(home),
         "NODE_COMPILE_CACHE": environ.get("NODE_COMPILE_CACHE") or str(cache / "node"),
         "LUDOLF_PI_SCRIPT": str(HOST_FOLDER / "pi.mjs"),
         "LUDOLF_PI_COMMAND": dumps(own).decode(),
     }
-
-
-def _agent_variable(home: Home) -> dict[str, str]:
-    """Return the variable of another agent folder; pi does not set it for its default."""
-    if home.agent == home.user / ".pi" / "agent":
-        return {}
-    return {"PI_CODING_AGENT_DIR": str(home.agent)}
 
 
 def write_program(path: Path, words: tuple[str, ...]) -> None:
@@ -149,6 +146,42 @@ def write_program(path: Path, words: tuple[str, ...]) -> None:
 
 def _is_modules(folder: Path) -> bool:
     return folder.name == "node_modules"
+
+
+class _Probe(msgspec.Struct, frozen=True):
+    """The version of a program, as long as its file is the same."""
+
+    program: str
+    stamp: tuple[int, int]
+    version: tuple[int, int]
+
+
+async def _known_version(program: str, cache: Path, environ: Mapping[str, str]) -> tuple[int, int]:
+    """Return the version of a Node; it is asked again only if its file has changed."""
+    try:
+        info = os.stat(program)
+    except OSError:
+        return (0, 0)
+    stamp = (info.st_mtime_ns, info.st_size)
+    probe = _read_probe(cache)
+    if probe is not None and (probe.program, probe.stamp) == (program, stamp):
+        return probe.version
+    version = await _version((program,), environ)
+    _keep_probe(cache, _Probe(program, stamp, version))
+    return version
+
+
+def _read_probe(cache: Path) -> _Probe | None:
+    try:
+        return msgspec.json.decode(cache.read_bytes(), type=_Probe)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _keep_probe(cache: Path, probe: _Probe) -> None:
+    with suppress(OSError):
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        cache.write_bytes(dumps(probe))
 
 
 async def _version(words: tuple[str, ...], environ: Mapping[str, str]) -> tuple[int, int]:

@@ -92,6 +92,8 @@ class ScriptExtensions:
         self._fresh = self._fresh or fresh
         self._opened = False
         self._restarts = 0
+        if self._starting is not None and self._starting.done():
+            self._starting = None
 
     def bind(self) -> None:
         """Let the loaded scripts act."""
@@ -152,12 +154,9 @@ class ScriptExtensions:
         if self._link is None:
             self.start_early()
             assert self._starting is not None
-            starting = self._starting
-            try:
-                self._link = await asyncio.shield(starting)
-            finally:
-                if starting.done():
-                    self._starting = None
+            # A failure is kept for the other scripts of the session.
+            self._link = await asyncio.shield(self._starting)
+            self._starting = None
         return self._link
 
     async def _start(self) -> ScriptLink:
