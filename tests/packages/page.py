@@ -19,7 +19,7 @@ START, END = "<!-- packages: start -->", "<!-- packages: end -->"
 _PARTS = ("commands", "tools", "notices", "dialogs", "errors", "results")
 REASONS = {
     "pi-fff": "same, but for a state (`indexing` or `ready`) that depends on time",
-    "examples/shutdown-command.ts": "the program ends after the command instead of during it",
+    "examples/shutdown-command.ts": "prompts that arrive while the program ends are answered",
 }
 
 

@@ -112,6 +112,8 @@ class _Run:
 
     def _command(self, one: Mapping[str, Any]) -> str:
         info = {**one["sourceInfo"], "name": one["name"], "kind": one["source"]}
+        # For a folder without a manifest pi names the folder, Ludolf the file in it.
+        info["path"] = str(info["path"]).removesuffix("/index.ts")
         names = ("name", "kind", "scope", "origin", "path", "baseDir")
         return " ".join(str(info.get(name)) for name in names).replace(str(self._lab.root), "ROOT")
 
