@@ -1,6 +1,7 @@
 """A function of an extension works as a tool: arguments, progress, results, failures."""
 
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,24 @@ async def test_arguments_may_be_prepared_before_they_are_checked(tmp_path: Path)
     made = await _tool(tmp_path / "..", "@api.tool(prepare_arguments=len)\ndef t(): ...")
     with pytest.raises(tool.ToolFailure, match="prepare_arguments: Expected `object`"):
         made.prepare({})
+
+
+async def test_the_preparation_of_arguments_may_take_time(tmp_path: Path) -> None:
+    body = (
+        "async def prepare(args):\n"
+        "    if 'old' not in args: raise KeyError('old')\n"
+        "    return {'a': int(args['old'])}\n"
+        "@api.tool(prepare_arguments=prepare)\n"
+        "async def t(a: int): return str(a)"
+    )
+    made = await _tool(tmp_path, body)
+    prepared = made.prepare({"old": "7"})
+    assert isinstance(prepared, Awaitable)
+    assert await prepared == {"a": 7}
+    failing = made.prepare({})
+    assert isinstance(failing, Awaitable)
+    with pytest.raises(tool.ToolFailure, match="old"):
+        await failing
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,10 @@ class EngineHost:
             known = self.registry.of_provider(provider.name)
             made = [one.replace(base_url=entry.base_url or one.base_url) for one in known]
         self.registry.register(made, self._admission(entry))
+        models = self._engine.models
+        if models.current is not None and models.current.provider == provider.name:
+            current = models.current
+            models.current = self.registry.find(current.provider, current.id) or current
 
     def _admission(self, entry: ProviderEntry) -> Callable[[Model], Access | None]:
         """Return how requests get the key and the headers that an extension states."""
@@ -233,7 +237,9 @@ class EngineHost:
         removed = tuple(name for name in entry.headers if name not in stated)
 
         def access(model: Model) -> Access | None:
-            granted = keyring.access(model.provider, entry.api_key) or Access()
+            stored = self.registry.entry(model.provider)
+            configured = entry.api_key or (stored.api_key if stored is not None else None)
+            granted = keyring.access(model.provider, configured) or Access()
             headers = {name: resolve(value) or "" for name, value in stated.items()}
             if entry.auth_header and granted.key:
                 headers = {"Authorization": f"Bearer {granted.key}", **headers}
