@@ -121,7 +121,7 @@ class ScriptLink:
         return number, pending
 
     def cancel(self, number: int) -> None:
-        """Tell the host process to stop a call, and stop what that call asked for."""
+        """Ask the host process to stop a call, and stop what that call asked for."""
         call = self._calls.get(number)
         if call is None:
             return
