@@ -97,7 +97,7 @@ class _Run:
         self.trial.started = True
         own = [one for one in found["commands"] if one["sourceInfo"]["source"] == self._package]
         commands = [one for one in own if one["source"] == "extension"]
-        self.trial.commands = sorted(one["name"] for one in own)
+        self.trial.commands = sorted(map(self._command, own))
         await self._prompt("hello")
         self._look_at_tools()
         for one in commands[:MOST_COMMANDS]:
@@ -109,6 +109,13 @@ class _Run:
             call = Block(kind="toolcall", pieces=(arguments,), id=f"call-{name}", name=name)
             self._lab.server.add(answer(call))
             await self._prompt(f"use {name}")
+
+    def _command(self, one: Mapping[str, Any]) -> str:
+        info = {**one["sourceInfo"], "name": one["name"], "kind": one["source"]}
+        # For a folder without a manifest pi names the folder, Ludolf the file in it.
+        info["path"] = str(info["path"]).removesuffix("/index.ts")
+        names = ("name", "kind", "scope", "origin", "path", "baseDir")
+        return " ".join(str(info.get(name)) for name in names).replace(str(self._lab.root), "ROOT")
 
     def _mark(self, text: str) -> None:
         self.trial.notices.append(f"[{text}]")
@@ -129,6 +136,9 @@ class _Run:
             return
         state = await self._ask(STEP_SECONDS, type="get_state") or {}
         if text.startswith("/") and not state.get("isStreaming"):
+            # Notices may follow the answer to a command.
+            await self._ask(STEP_SECONDS, type="get_messages")
+            await self._ask(STEP_SECONDS, type="get_state")
             return
         try:
             async with asyncio.timeout(STEP_SECONDS):
