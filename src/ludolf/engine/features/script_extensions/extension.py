@@ -68,7 +68,7 @@ class ScriptExtension:
         handlers, tools, commands = self._handlers, dict(own.tools), dict(own.commands)
         self._handlers, self.watches, self.link = {}, {}, link
         asked = {"ext": self.number, "path": str(self.path), "gen": generation}
-        note_imports(await link.call("load", asked))
+        note_imports(await link.call("load", asked), self.path)
         for remove, _ in handlers.values():
             remove()
         own.tools = {name: tool for name, tool in own.tools.items() if tools.get(name) is not tool}
