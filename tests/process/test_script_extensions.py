@@ -171,3 +171,26 @@ async def test_a_changed_file_that_a_script_imports_costs_the_trust(place: str, 
     async with lab.client() as client:
         await client.ask("get_state")
     assert notes(lab) == ["first", "first"]
+
+
+async def test_actions_take_effect_at_once_and_operations_run_a_command(lab: Lab) -> None:
+    path = lay_script(lab, "actions")
+    write(path.parent / "prompts" / "greet.md", "Say hello.")
+    write(lab.work / ".pi" / "settings.json", "{}")
+    async with lab.client() as client:
+        await _say(client, "/act")
+        result = await client.ask("bash", command="remote ls")
+        await _say(client, "/compacts")
+    assert errors(told(lab)) == []
+    acted, compacted = _shown(lab)
+    assert acted == {
+        "heard": {"n": 1},
+        "tools": ["read", "late"],
+        "level": "low",
+        "last": "kept",
+        "usage": 200_000,
+        "trusted": True,
+        "prompts": ["greet"],
+    }
+    assert (result["exitCode"], result["output"]) == (5, f"ran remote ls in {lab.work}\n")
+    assert compacted[0] == "error"

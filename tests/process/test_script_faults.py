@@ -111,6 +111,19 @@ async def test_a_process_that_dies_is_started_again_once_and_then_refuses(lab: L
     assert results == [gone, gone]
 
 
+async def test_the_gate_of_a_script_that_does_not_load_again_stays_closed(lab: Lab) -> None:
+    lay_script(lab, "faults")
+    lab.server.add(answer(call("read", {"path": "broken"})), answer("Done."))
+    async with lab.client() as client:
+        await client.ask("get_state")
+        (lab.work / "broken").touch()
+        await _say(client, "/dies")
+        await client.wait_for(lambda one: one.get("error") == "does not load any more")
+        await client.prompt_and_collect("Go")
+    (result,) = [one for one in messages(lab.entries) if one["role"] == "toolResult"]
+    assert text_of(result) == "The process of script extensions was ended by signal 9"
+
+
 async def test_a_handler_that_never_answers_is_cut_after_its_time(lab: Lab) -> None:
     lab.settings(handlerTimeoutMs={"input": 300})
     lay_script(lab, "faults")

@@ -68,7 +68,7 @@ class ScriptExtension:
         handlers, tools, commands = self._handlers, dict(own.tools), dict(own.commands)
         self._handlers, self.watches, self.link = {}, {}, link
         asked = {"ext": self.number, "path": str(self.path), "gen": generation}
-        note_imports(await link.call("load", asked))
+        note_imports(await link.call("load", asked), self.path)
         for remove, _ in handlers.values():
             remove()
         own.tools = {name: tool for name, tool in own.tools.items() if tools.get(name) is not tool}
@@ -95,8 +95,7 @@ class ScriptExtension:
             case "off":
                 self._remove_handler(int(frame["h"]))
             case "tool":
-                assert self.link is not None
-                tool = ScriptTool(self.link, self.number, frame["def"])
+                tool = ScriptTool(self._current(), self.number, frame["def"])
                 self.registry.add_tool(self.extension, tool)
             case "command":
                 self._add_command(name, frame)
@@ -134,31 +133,33 @@ class ScriptExtension:
             found[0]()
 
     def _handler(self, number: int, event: str) -> Callable[..., Any]:
+        # The process that registered it: a handler of one that has ended must fail.
+        link = self._current()
+
         async def handle(payload: payloads.Payload, ctx: Any) -> Any:
-            if not isinstance(ctx, TrustContext):
-                return await self._call_handler(number, event, payload)
-            self._trust = ctx
+            self._trust = ctx if isinstance(ctx, TrustContext) else self._trust
             try:
-                return await self._call_handler(number, event, payload)
+                args = hook_args(number, payload, self._history)
+                answer = read_answer(event, await link.call_raw("hook", args), self._history)
             finally:
                 self._trust = None
+            if event == "user_bash" and answer is not None and "operations" in answer:
+                answer["operations"] = ScriptOperations(link, answer["operations"])
+            return answer
 
         return handle
 
-    async def _call_handler(self, number: int, event: str, payload: payloads.Payload) -> Any:
+    def _current(self) -> ScriptLink:
         assert self.link is not None
-        args = hook_args(number, payload, self._history)
-        answer = read_answer(event, await self.link.call_raw("hook", args), self._history)
-        if event == "user_bash" and answer is not None and "operations" in answer:
-            answer["operations"] = ScriptOperations(self.link, answer["operations"])
-        return answer
+        return self.link
 
     # ------------------------------------------------------------ commands and providers
 
     def _add_command(self, name: str, frame: ScriptFrame) -> None:
+        link = self._current()
+
         async def run(args: str, ctx: Any) -> None:
-            assert self.link is not None
-            await self.link.call("command", {"ext": self.number, "name": name, "args": args})
+            await link.call("command", {"ext": self.number, "name": name, "args": args})
 
         description = frame.get("description")
         self.extension.commands[name] = ExtensionCommand(
@@ -168,11 +169,10 @@ class ScriptExtension:
         )
 
     def _add_provider(self, frame: ScriptFrame) -> None:
-        assert self.link is not None
         backend = None
         if frame.get("streams"):
             api = frame["config"].get("api")
-            backend = ScriptBackend(self.link, self.number, str(frame["name"]), api)
+            backend = ScriptBackend(self._current(), self.number, str(frame["name"]), api)
         try:
             self.registry.add_registration(self.extension, read_provider(frame, backend))
         except (LudolfError, Failed) as error:

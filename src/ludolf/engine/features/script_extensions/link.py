@@ -1,6 +1,7 @@
 """Calls between Ludolf and the host process of script extensions, in both directions."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import Context, copy_context
@@ -67,7 +68,8 @@ class ScriptLink:
         self._tasks = Tasks()
         self._process: ScriptProcess | None = None
         self._gone: str | None = None
-        self._heard = self._used = 0.0
+        # The last sign of life, the one after which CPU time was read, and that time.
+        self._heard = self._sampled = self._used = 0.0
         self._watch: asyncio.TimerHandle | None = None
         self.pieces = PieceBatch(self._send_now)
         self.ready: asyncio.Future[ScriptFrame] = asyncio.get_running_loop().create_future()
@@ -121,7 +123,7 @@ class ScriptLink:
         return number, pending
 
     def cancel(self, number: int) -> None:
-        """Tell the host process to stop a call, and stop what that call asked for."""
+        """Ask the host process to stop a call, and stop what that call asked for."""
         call = self._calls.get(number)
         if call is None:
             return
@@ -254,10 +256,6 @@ class ScriptLink:
 
     def _note_life(self) -> None:
         self._heard = asyncio.get_running_loop().time()
-        self._used = self._cpu_seconds()
-
-    def _cpu_seconds(self) -> float:
-        return self._process.cpu_seconds() if self._process is not None else 0.0
 
     def _start_watch(self) -> None:
         """Watch the process while it works on a call."""
@@ -271,24 +269,27 @@ class ScriptLink:
 
     def _ping(self) -> None:
         self._watch = None
-        if not self._calls or self._gone is not None:
+        if not self._calls or self._gone is not None or self._process is None:
             return
         if not self._owner.has_room():
             self._note_life()  # its frames wait for a slow reader
-        if self._is_stuck():
+        if self._heard != self._sampled:
+            self._sampled, self._used = self._heard, self._process.cpu_seconds()
+        if self._is_stuck(self._process):
             self._kill()
             return
         self.tell(t="ping", n=self._number)
         self._ping_later()
 
-    def _is_stuck(self) -> bool:
+    def _is_stuck(self, process: ScriptProcess) -> bool:
         """Return whether the process spins, or is silent for far too long."""
         silent = asyncio.get_running_loop().time() - self._heard
         if any(one.method == "load" for one in self._calls.values()):
             return silent > self._silence * LOADING_FACTOR
         if silent <= self._silence:
             return False
-        spins = self._cpu_seconds() - self._used > silent * SPINNING_SHARE
+        used = process.cpu_seconds()
+        spins = math.isinf(used) or used - self._used > silent * SPINNING_SHARE
         return spins or silent > self._silence * WAITING_FACTOR
 
     def _kill(self) -> None:

@@ -32,6 +32,7 @@ from ludolf.engine.features.script_extensions.requests import (
 from ludolf.engine.features.script_extensions.shapes import MessageHistory
 from ludolf.extensions.loader import ExtensionFile
 from ludolf.extensions.registry import Extension, Registry
+from ludolf.extensions.runtime import STALE, NotReady
 from ludolf.functions.isolation import Failed, call_now
 from ludolf.session.tree import Session
 from ludolf.tools.process import ProcessCommand, StartError
@@ -76,7 +77,7 @@ class ScriptExtensions:
 
     def origin(self, file: ExtensionFile) -> ExtensionFile:
         """Return a script so that loading it runs it in the host process."""
-        return structs.replace(file, connect=partial(self._connect))
+        return structs.replace(file, connect=self._connect)
 
     def start_early(self) -> None:
         """Start the process, without waiting for it."""
@@ -182,6 +183,9 @@ class ScriptExtensions:
             await link.ready
         except StartError as error:
             raise ScriptError(str(error)) from error
+        except (ScriptError, asyncio.CancelledError):
+            await link.close()
+            raise
         return link
 
     def _info(self) -> dict[str, Any]:
@@ -240,7 +244,15 @@ class ScriptExtensions:
                     script.take(frame)
 
     def _asker(self, frame: ScriptFrame) -> ScriptAsker:
-        script = self._scripts.get(frame.get("ext") or 0) or self._any_script()
+        """Return who asks; pi's packages ask for no script in particular.
+
+        Raises:
+            NotReady: the script belongs to a session that has ended.
+        """
+        number = frame.get("ext")
+        script = self._any_script() if number is None else self._scripts.get(number)
+        if script is None:
+            raise NotReady(STALE)
         return ScriptAsker(script, self._engine, self._setup)
 
     def _any_script(self) -> ScriptExtension:
@@ -262,6 +274,8 @@ class ScriptExtensions:
                 self._deferred.append(act)
             else:
                 call_now(act)
+        except NotReady:
+            return  # said in a session that has ended meanwhile
         except (LudolfError, KeyError) as error:
             self._report(HOST, method, str(error))
 
@@ -325,17 +339,24 @@ class ScriptExtensions:
 
     async def _restart(self) -> None:
         """Load the scripts of the session into a new process."""
-        scripts = tuple(self._scripts.values())
         self._history.forget()
         self._fresh = True
         try:
             link = await self._running()
-            self._open(link)
-            for script in scripts:
-                await script.load(link, self._generation)
         except LudolfError as error:
             self._report(HOST, "host", str(error))
             return
+        self._open(link)
+        loaded = [one for one in tuple(self._scripts.values()) if await self._load_again(one, link)]
         self.bind()
-        for script in scripts:
+        for script in loaded:
             await script.start_again()
+
+    async def _load_again(self, script: ScriptExtension, link: ScriptLink) -> bool:
+        """Return whether a script loads in a new process; its old gates refuse otherwise."""
+        try:
+            await script.load(link, self._generation)
+        except LudolfError as error:
+            self._report(str(script.path), "host", str(error))
+            return False
+        return True
