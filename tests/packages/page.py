@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from ludolf.base import loads
+from ludolf.cli.packages.report import library_names
 from tests.packages import versions
+from tests.packages.install import agent_folder
 from tests.packages.trial import OWN_TOOLS, Trial
 from tests.packages.verdict import differences
 
@@ -29,19 +31,19 @@ def main() -> None:
     text = PAGE.read_text("utf-8")
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{START}\n{_tables(results)}{END}{after}", "utf-8")
+    PAGE.write_text(f"{before}{START}\n{_tables(results, folder)}{END}{after}", "utf-8")
 
 
-def _tables(results: dict[str, Any]) -> str:
+def _tables(results: dict[str, Any], folder: Path) -> str:
     examples = {name: row for name, row in results.items() if name.startswith("examples/")}
     rows = [
-        _row(name, version, results[name]) if name in results else _absent(name, version)
+        _row(name, version, results[name], folder) if name in results else _absent(name, version)
         for name, version in versions.PACKAGES.items()
     ]
     same = sum(not _differences(row) for row in examples.values())
     lines = [
-        "| package | version | commands | tools | compared with pi |",
-        "|---|---|---|---|---|",
+        "| package | version | commands | tools | names of pi's library | compared with pi |",
+        "|---|---|---|---|---|---|",
         *rows,
         "",
         f"Examples of pi {versions.PI}: {same} of {len(examples)} behave the same.",
@@ -53,16 +55,20 @@ def _tables(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(name: str, version: str, row: Any) -> str:
+def _row(name: str, version: str, row: Any, folder: Path) -> str:
+    names = library_names(agent_folder(folder, name) / "npm/node_modules" / name)
+    library = ", ".join(f"`{one.partition(':')[2]}`" for one in names[:3])
+    library += f" and {len(names) - 3} more" if len(names) > 3 else ""
     ours = msgspec.convert(row["ludolf"], Trial)
     tools = [tool for tool in ours.tools if tool not in OWN_TOOLS]
     found = _differences(row)
     verdict = "same" if not found else _reason(name, found)
-    return f"| {name} | {version} | {len(ours.commands)} | {len(tools)} | {verdict} |"
+    counts = f"{len(ours.commands)} | {len(tools)}"
+    return f"| {name} | {version} | {counts} | {library} | {verdict} |"
 
 
 def _absent(name: str, version: str) -> str:
-    return f"| {name} | {version} | | | not tried: it could not be installed |"
+    return f"| {name} | {version} | | | | not tried: it could not be installed |"
 
 
 def _differences(row: Any) -> list[str]:

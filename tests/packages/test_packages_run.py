@@ -29,6 +29,7 @@ _OFFLINE = {
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _NOWHERE),
     "NO_PROXY": "127.0.0.1,localhost",
     "no_proxy": "127.0.0.1,localhost",
+    "NODE_USE_ENV_PROXY": "1",
     "PI_OFFLINE": "1",
     "PI_SKIP_VERSION_CHECK": "1",
 }

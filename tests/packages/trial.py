@@ -136,9 +136,8 @@ class _Run:
             return
         state = await self._ask(STEP_SECONDS, type="get_state") or {}
         if text.startswith("/") and not state.get("isStreaming"):
-            # Notices may follow the answer to a command.
-            await self._ask(STEP_SECONDS, type="get_messages")
-            await self._ask(STEP_SECONDS, type="get_state")
+            # Notices may follow the answer to a command: a short command gives them time to arrive.
+            await self._ask(STEP_SECONDS, type="bash", command="sleep 0.5")
             return
         try:
             async with asyncio.timeout(STEP_SECONDS):

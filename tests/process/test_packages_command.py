@@ -119,6 +119,17 @@ async def test_a_package_of_the_command_line_is_for_one_session(
     assert entries(lab) == [] and listed(lab) == []
 
 
+async def test_a_folder_of_the_command_line_brings_its_skills_too(lab: Lab) -> None:
+    (lab.work / "kit/skills/own").mkdir(parents=True)
+    (lab.work / "kit/skills/own/SKILL.md").write_text(SKILL.format("own"))
+    (lab.work / "kit/package.json").write_text(
+        '{"pi": {"skills": ["skills"], "extensions": ["x.py"]}}'
+    )
+    (lab.work / "kit/x.py").write_text("def extension(api): ...")
+    async with lab.client("--no-session", "-e", "./kit/x.py", "-e", "./kit") as client:
+        assert [one.name for one in await client.get_commands()] == ["skill:own"]
+
+
 @needs_npm
 def test_a_failed_installation_leaves_the_settings_alone(lab: Lab, registry: NpmRegistry) -> None:
     done = lab.run("install", "npm:unknown", **registry.env)

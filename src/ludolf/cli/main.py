@@ -168,21 +168,20 @@ def _start(arguments: Arguments) -> int:
 
 
 def _install_named(arguments: Arguments) -> None:
-    """Install the packages of `-e npm:…`; their skills and prompt templates count as named too.
+    """Install the packages of `-e npm:…`; skills and prompt templates of packages count as named.
 
     Raises:
         LudolfError: a package cannot be installed.
     """
-    if not any(":" in path for path in arguments.extensions):
+    if not any(":" in path or os.path.isdir(path) for path in arguments.extensions):
         return
-    from ludolf.cli.packages.temporary import install_temporary
-    from ludolf.config.packages.origin import is_remote
+    from ludolf.cli.packages.temporary import named_resources
     from ludolf.config.settings.home import current_folder, find_home
 
-    sources = tuple(filter(is_remote, arguments.extensions))
-    install_temporary(find_home(current_folder(), os.environ), sources)
-    arguments.skills = (*arguments.skills, *sources)
-    arguments.prompt_templates = (*arguments.prompt_templates, *sources)
+    home = find_home(current_folder(), os.environ)
+    named = named_resources(home, arguments.extensions)
+    arguments.skills = (*arguments.skills, *named.skills)
+    arguments.prompt_templates = (*arguments.prompt_templates, *named.prompts)
 
 
 def _is_at_terminal(arguments: Arguments) -> bool:
