@@ -121,7 +121,8 @@ def _calls(stage: Stage, folder: Path, program: Program) -> None:
         agent.ask("prompt", message="handled")
         trips = [_trip(agent, "prompt", "handled") for _ in range(stage.size(500, 50))]
         plain = [_trip(agent, "get_state", "") for _ in range(stage.size(500, 50))]
-        stage.put(program, "scripts.hook", 1e3 * (median(trips) - median(plain)))
+        added = median(trips) - median(plain)
+        stage.put(program, "scripts.hook", max(1e3 * added, 0.001))
         agent.ask("prompt", message="/reads")
         new = [_trip(agent, "new_session", "") for _ in range(stage.size(10, 3))]
         stage.put(program, "scripts.new", 1e3 * median(new))

@@ -20,6 +20,8 @@ const SPECIFIERS = new Map([
   ]),
 ]);
 
+const SPECIFIER = /\bfrom\s*["']([^"']+)["']|^\s*import\s*["']([^"']+)["']/gm;
+const RELIES_ON_JITI = /\brequire\b|__dirname|__filename|\bimport\s*\(|\bmodule\.|\bexports\b/;
 const CODE = new Set([".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".json"]);
 
 export class Loader {
@@ -67,11 +69,14 @@ export class Loader {
 
   async import(path) {
     const { jiti: place, cache } = this.bridge.info;
-    if (!place) {
-      const { nativeImport } = await import("./native.mjs");
-      const { virtual, epoch } = this;
-      const note = (file) => this.files.add(file);
-      return nativeImport(path, { virtual, epoch, note, cache: cache && join(cache, "typed") });
+    if (!place) return this.importByNode(path);
+    if (module.registerHooks && this.standsAlone(path)) {
+      try {
+        return await this.importByNode(path);
+      } catch (error) {
+        // Syntax that Node does not convert; no code has run.
+        if (!/TYPESCRIPT_SYNTAX/.test(error?.code)) throw error;
+      }
     }
     this.jiti ??= require(place).createJiti(import.meta.url, {
       moduleCache: false,
@@ -80,6 +85,24 @@ export class Loader {
       virtualModules: this.virtual,
     });
     return this.watched(() => this.jiti.import(path, { default: true }));
+  }
+
+  async importByNode(path) {
+    const { nativeImport } = await import("./native.mjs");
+    const { virtual, epoch } = this;
+    const { cache } = this.bridge.info;
+    const note = (file) => this.files.add(file);
+    return nativeImport(path, { virtual, epoch, note, cache: cache && join(cache, "typed") });
+  }
+
+  // Whether a file imports nothing but Node's and pi's modules: both loaders then do the same, and
+  // jiti, which costs more, is not needed.
+  standsAlone(path) {
+    const text = fs.readFileSync(path, "utf8");
+    if (!/\.(ts|mts|mjs)$/.test(path) || RELIES_ON_JITI.test(text)) return false;
+    return [...text.matchAll(SPECIFIER)].every(
+      ([, from, bare]) => (from ?? bare) in this.virtual || module.isBuiltin(from ?? bare),
+    );
   }
 
   // jiti reads files itself.
