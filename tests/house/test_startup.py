@@ -85,6 +85,7 @@ LATER = (
     "ludolf.engine.host.approvals",
     "ludolf.engine.host.logins",
     "ludolf.engine.features.safety",
+    "ludolf.engine.features.script_extensions",
     "ludolf.engine.features.secrets",
     "ludolf.engine.features.subagents.",
     "ludolf.engine.features.telemetry",
@@ -175,6 +176,22 @@ def test_known_servers_are_neither_loaded_before_the_first_reply_nor_started_by_
     early = _among(_modules_at_first_reply(tmp_path), MCP)
     assert sorted(early) == sorted(MCP_FEATURE)
     assert "ludolf.engine.features.mcp.server_set" in _modules_of_a_prompt(tmp_path)
+    assert not started.exists()
+
+
+def test_without_scripts_an_extension_loads_nothing_of_them_and_starts_no_node(
+    tmp_path: Path,
+) -> None:
+    started, program = tmp_path / "started", tmp_path / "node"
+    program.write_text(f"#!/bin/sh\ntouch {started}\n")
+    program.chmod(0o755)
+    agent = tmp_path / ".pi" / "agent"
+    (agent / "extensions").mkdir(parents=True)
+    (agent / "extensions" / "mine.py").write_text("def extension(api): ...")
+    (agent / "settings.json").write_text(json.dumps({"nodeCommand": str(program)}))
+    loaded = _modules_of_a_prompt(tmp_path)
+    assert "ludolf.extensions.extensions" in loaded
+    assert not _among(loaded, ("ludolf.engine.features.script_extensions",))
     assert not started.exists()
 
 

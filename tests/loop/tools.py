@@ -62,7 +62,7 @@ class StageTool(msgspec.Struct, frozen=True):
     def parameters(self) -> Mapping[str, Any]:
         return SCHEMA
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.name == "odd":
             raise KeyError("not prepared")
         return args

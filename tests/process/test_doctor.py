@@ -121,7 +121,7 @@ def test_only_online_asks_the_providers(lab: Lab, status: int, code: int) -> Non
 
 
 def test_what_each_run_warns_about_is_found_and_no_code_runs(lab: Lab) -> None:
-    lab.settings(compaction={"enabld": True})
+    lab.settings(compaction={"enabld": True}, nodeCommand="/nowhere/node")
     models = loads((lab.agent / "models.json").read_bytes())
     models["providers"]["claude"]["api"] = "anthropic-mesages"
     (lab.agent / "models.json").write_bytes(dumps(models))

@@ -616,3 +616,44 @@ async def test_hooks_without_handlers_leave_a_run_as_it_is(lab: Lab) -> None:
     assert types(plain) == types(extended)
     assert asked(told(lab)) == []
     assert dumps(plain[0]) == dumps(extended[0])
+
+
+async def test_models_are_listed_while_loading_and_tools_say_where_they_come_from(lab: Lab) -> None:
+    path = lay(
+        lab,
+        """
+        def extension(api):
+            early = api.models.find("claude", "large").id
+
+            @api.tool(prompt_guidelines=["Be kind."])
+            async def mine():
+                return early
+
+            @api.command("tools")
+            async def tools(args, ctx):
+                for tool in api.all_tools:
+                    if tool.name in ("read", "mine"):
+                        source = tool.source_info
+                        ctx.ui.notify(f"{early} {source.source} {source.path}")
+        """,
+    )
+    async with lab.client() as client:
+        await client.ask("prompt", message="/tools")
+    assert notes(lab) == ["large builtin <builtin:read>", f"large auto {path}"]
+
+
+async def test_a_provider_without_models_changes_the_address_of_known_ones(lab: Lab) -> None:
+    lay(
+        lab,
+        f"""
+        def extension(api):
+            api.provider("claude", base_url="{lab.server.url}/proxy", headers={{"x-mine": "1"}})
+        """,
+    )
+    lab.server.add(answer("Hello."))
+    async with lab.client() as client:
+        await client.prompt_and_collect("Hi")
+    (request,) = lab.server.requests
+    assert request.path.startswith("/proxy/")
+    assert request.headers["x-mine"] == "1"
+    assert request.headers["x-api-key"] == "key-of-the-lab"

@@ -178,31 +178,30 @@ async def test_of_two_tools_of_one_name_the_first_stays(lab: Lab) -> None:
     assert described["count"] == "By a."
 
 
-async def test_typescript_is_passed_over_with_a_word(lab: Lab) -> None:
-    path = lay(lab, "export default function () {}", "theirs.ts")
-    other = lay(lab, "export default function () {}", "yours.js")
+async def test_without_node_each_script_is_reported_with_what_to_install(lab: Lab) -> None:
+    lab.settings(nodeCommand="/nowhere/node")
+    paths = [lay(lab, "export default () => {}", name) for name in ("theirs.ts", "yours.js")]
     async with lab.client() as client:
         await client.ask("get_state")
-    assert f"not supported; write it in Python. Not loaded: {path}, {other}." in (
-        client.process.stderr
-    )
-    async with lab.client() as client:
-        await client.ask("get_state")
-    assert "not supported" not in client.process.stderr
-    assert errors(told(lab)) == []
+    for path in paths:
+        assert f'Failed to load extension "{path}": nodeCommand is' in client.process.stderr
+    assert 'pip install "ludolf[pi]"' in client.process.stderr
+    assert [event for event, _ in errors(told(lab))] == ["load", "load"]
 
 
-async def test_a_host_that_names_a_typescript_extension_works_without_it(lab: Lab) -> None:
+async def test_a_host_that_names_a_script_works_without_node(lab: Lab) -> None:
+    lab.settings(nodeCommand="/nowhere/node")
     path = write(lab.work / "bridge.ts", "export default function () {}")
     lab.server.add(answer("Hello."))
     async with lab.client("-e", str(path)) as client:
         await client.prompt_and_collect("Hi")
     ((event, text),) = errors(told(lab))
-    assert (event, "not supported" in text) == ("load", True)
+    assert (event, "Node 22.12 or newer" in text) == ("load", True)
     assert f'Failed to load extension "{path}"' in client.process.stderr
 
 
-def test_a_typescript_extension_named_by_hand_ends_the_start(lab: Lab) -> None:
+def test_a_script_named_by_hand_ends_the_start_without_node(lab: Lab) -> None:
+    lab.settings(nodeCommand="/nowhere/node")
     path = write(lab.work / "bridge.ts", "export default function () {}")
     done = lab.run("-e", str(path), "-p", "Hi")
     assert done.code == 1

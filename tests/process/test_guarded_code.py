@@ -12,6 +12,7 @@ from tests.process.harness import only
 from tests.process.model_server import ModelServer
 from tests.process.script import answer, bash, call
 from tests.process.test_sandbox import WORKSPACE, Box
+from tests.script_host import needs_node
 
 GOOD = "def extension(api): pass\n"
 EVIL = "open({!r}, 'w')\ndef extension(api): pass\n"
@@ -66,6 +67,23 @@ def _imported(box: Box) -> str:
     return "my/guarded_helper.py"
 
 
+def _imported_by_a_script(box: Box) -> str:
+    text = 'import { text } from "../lib/helper";\nexport default () => text;\n'
+    write(box.work / "my" / "a.ts", text)
+    write(box.work / "lib" / "helper.ts", 'export const text = "good";\n')
+    box.settings(sandbox={"using": "bwrap"}, extensions=[str(box.work / "my" / "a.ts")])
+    return "lib/helper.ts"
+
+
+def _installed_for_a_script(box: Box) -> str:
+    _imported_by_a_script(box)
+    write(box.work / "my" / "a.ts", 'import { text } from "kind";\nexport default () => text;\n')
+    folder = box.work / "node_modules" / "kind"
+    write(folder / "package.json", '{"type": "module", "main": "index.js"}')
+    write(folder / "index.js", 'export const text = "good";\n')
+    return "node_modules/kind/index.js"
+
+
 def _shadowing(box: Box) -> str:
     """A package comes before a module of the same name, and this folder before all others."""
     _imported(box)
@@ -83,6 +101,8 @@ def _shadowing(box: Box) -> str:
         _linked_by_the_user,
         _imported,
         _shadowing,
+        pytest.param(_imported_by_a_script, marks=needs_node),
+        pytest.param(_installed_for_a_script, marks=needs_node),
     ],
 )
 async def test_code_in_the_folder_cannot_be_changed(

@@ -13,7 +13,6 @@ from ludolf.extensions.loader import (
     ExtensionFile,
     ExtensionFiles,
     find_extensions,
-    unsupported_warning,
 )
 from ludolf.extensions.payloads import AgentStart
 from tests.extension_host import Bench
@@ -104,62 +103,43 @@ def test_one_file_under_two_names_is_loaded_once(tmp_path: Path) -> None:
     assert len(_find(home, str(real)).origins) == 1
 
 
-def test_scripts_of_other_languages_are_reported_and_not_run(tmp_path: Path) -> None:
+def test_scripts_are_found_where_pi_finds_them(tmp_path: Path) -> None:
     home = _home(tmp_path)
     folder = home.agent / "extensions"
-    scripts = [_write(folder / "a.ts"), _write(folder / "pack" / "index.js")]
-    found = _find(home)
-    assert found.origins == []
-    assert found.unsupported == scripts
-
-
-def test_scripts_of_other_languages_are_named_in_one_warning_once(tmp_path: Path) -> None:
-    home = _home(tmp_path)
-    one, two, three = (tmp_path / name for name in ("a.ts", "b.ts", "c.ts"))
-    first = unsupported_warning(home, [one, two], store=True)
-    assert first is not None
-    assert f"Not loaded: {one}, {two}." in first
-    assert unsupported_warning(home, [one, two], store=True) is None
-    later = unsupported_warning(home, [one, two, three], store=True)
-    assert later is not None
-    assert f"Not loaded: {three}." in later
-    assert unsupported_warning(home, [two], store=True) is None
-
-
-def test_a_run_that_may_not_write_settings_does_not_store_the_warning(tmp_path: Path) -> None:
-    home = _home(tmp_path)
-    for _ in range(2):
-        assert unsupported_warning(home, [tmp_path / "a.ts"], store=False) is not None
-    assert list(home.agent.iterdir()) == []
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"unsupportedExtensions": 3}'])
-def test_an_invalid_file_of_notices_is_replaced(text: str, tmp_path: Path) -> None:
-    home = _home(tmp_path)
-    home.notices_file.write_text(text)
-    assert unsupported_warning(home, [tmp_path / "a.ts"], store=True) is not None
-    assert unsupported_warning(home, [tmp_path / "a.ts"], store=True) is None
+    manifest = '{"pi": {"extensions": ["./src/main.ts", "gone.ts", 3]}}'
+    _write(folder / "listed" / "package.json", manifest)
+    expected = [
+        _write(folder / "a.ts"),
+        _write(folder / "listed" / "src" / "main.ts"),
+        _write(folder / "pack" / "index.js"),
+    ]
+    for other in ("types.d.ts", "b.mjs", "listed/index.ts", "node_modules/x/index.js"):
+        _write(folder / other)
+    found = _find(home).origins
+    assert [each.path for each in found] == expected
+    assert all(each.script for each in found)
+    files = SettingsFiles(home, trusted=True)
+    assert find_extensions(home, files, scripts=False).origins == []
 
 
 @pytest.mark.parametrize(
     ("name", "error"),
     [
         ("missing.py", "Extension path does not exist: missing.py"),
-        ("x.ts", "JavaScript and TypeScript extensions are not supported; write it in Python"),
-        ("pack", "JavaScript and TypeScript extensions are not supported; write it in Python"),
-        ("bare", "No extension in {}: it needs __init__.py, extension.py or *.py files"),
+        (
+            "bare",
+            "No extension in {}: "
+            "it needs __init__.py, extension.py, index.ts, index.js, *.py, *.ts or *.js",
+        ),
     ],
 )
 def test_a_given_path_without_an_extension_is_an_explicit_error(
     name: str, error: str, tmp_path: Path
 ) -> None:
     home = _home(tmp_path)
-    _write(home.cwd / "x.ts")
-    _write(home.cwd / "pack" / "index.ts")
     (home.cwd / "bare").mkdir()
     files = _find(home, name)
     (found,) = files.errors
-    assert files.unsupported == []
     assert found.error == error.format(home.cwd / name)
     assert found.explicit
 

@@ -10,7 +10,7 @@ from ludolf.agent.tool import text_output
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.messages import ToolCall, UserMessage
 from ludolf.base import Value
-from ludolf.engine.extension_bridge.bridge import NAMES, Teller, answer_piece
+from ludolf.engine.extension_bridge.bridge import NAMES, Teller
 from ludolf.extensions import payloads
 from ludolf.extensions.hooks import HOOKS
 from ludolf.extensions.payloads import compaction_plan
@@ -81,7 +81,7 @@ def _pieces() -> list[tuple[StreamEvent, dict[str, Any]]]:
 
 def test_pieces_of_an_answer_are_told_in_the_words_of_the_wire() -> None:
     for event, piece in _pieces():
-        assert answer_piece(event) == payloads.AnswerPiece(**piece)
+        assert payloads.answer_piece(event) == payloads.AnswerPiece(**piece)
 
 
 def test_an_update_holds_the_message_as_it_stands() -> None:

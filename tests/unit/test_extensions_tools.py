@@ -46,7 +46,7 @@ async def _tool(folder: Path, body: str, bench: Bench | None = None) -> Tool:
 
 async def _run(folder: Path, body: str, **args: Any) -> ToolOutput:
     made = await _tool(folder, body)
-    checked = check_arguments(made.name, made.parameters, made.prepare(args))
+    checked = check_arguments(made.name, made.parameters, await made.prepare(args))
     return await made.execute(checked, Call(folder).context)
 
 
@@ -153,7 +153,21 @@ async def test_arguments_may_be_prepared_before_they_are_checked(tmp_path: Path)
     assert await _run(tmp_path, body, old="7") == text_output("7")
     made = await _tool(tmp_path / "..", "@api.tool(prepare_arguments=len)\ndef t(): ...")
     with pytest.raises(tool.ToolFailure, match="prepare_arguments: Expected `object`"):
-        made.prepare({})
+        await made.prepare({})
+
+
+async def test_the_preparation_of_arguments_may_take_time(tmp_path: Path) -> None:
+    body = (
+        "async def prepare(args):\n"
+        "    if 'old' not in args: raise KeyError('old')\n"
+        "    return {'a': int(args['old'])}\n"
+        "@api.tool(prepare_arguments=prepare)\n"
+        "async def t(a: int): return str(a)"
+    )
+    made = await _tool(tmp_path, body)
+    assert await made.prepare({"old": "7"}) == {"a": 7}
+    with pytest.raises(tool.ToolFailure, match="old"):
+        await made.prepare({})
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from ludolf.tools.read import ReadTool
 from ludolf.tools.sandbox.file_access import FileWalls, Tmp
 from ludolf.tools.sandbox.policy import Confinement, Ground, Policy
 from ludolf.tools.write import WriteTool
-from tests.samples import ignore
+from tests.samples import ignore, run_tool
 
 SECRET = "the-secret-key"
 
@@ -59,7 +59,7 @@ class Place:
             del partial
 
         ctx = ToolContext(call_id="c", cwd=self.work, report=ignore, walls=self.walls)
-        return text_of(asyncio.run(tool.execute(tool.prepare(args), ctx)).content)
+        return text_of(asyncio.run(run_tool(tool, args, ctx)).content)
 
     def read(self, path: str | Path) -> str:
         return self.run(ReadTool(BuiltinToolOptions()), path=str(path))

@@ -19,6 +19,7 @@ from ludolf.tools.options import BuiltinToolOptions
 from ludolf.tools.read import ReadTool
 from ludolf.tools.sandbox.sandbox import Sandbox, Using
 from ludolf.tools.write import WriteTool
+from tests.samples import run_tool
 from tests.unit.sandbox_place import SECRET, Place, Shell
 
 MEANS = pytest.mark.parametrize("using", ["bwrap", "landlock"])
@@ -43,7 +44,7 @@ def _run(place: Place, sandbox: Sandbox, tool: Tool, **args: Any) -> str:
     ctx = ToolContext(
         call_id="c", cwd=place.work, report=ignore, walls=walls, environment=lambda: environment
     )
-    return text_of(asyncio.run(tool.execute(tool.prepare(args), ctx)).content)
+    return text_of(asyncio.run(run_tool(tool, args, ctx)).content)
 
 
 def _refusal(place: Place, sandbox: Sandbox, tool: Tool, **args: Any) -> str:

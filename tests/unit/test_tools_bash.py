@@ -16,6 +16,7 @@ from ludolf.ai.messages import text_of
 from ludolf.tools import BuiltinToolOptions
 from ludolf.tools.bash import AT_ONCE, BashTool
 from ludolf.tools.process_tree import WARDEN
+from tests.samples import run_tool
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ class Bash:
 
     async def execute(self, args: dict[str, Any], env: Mapping[str, str]) -> ToolOutput:
         ctx = ToolContext(call_id="c", cwd=self._cwd, report=self.report, environment=lambda: env)
-        return await self._tool.execute(self._tool.prepare(args), ctx)
+        return await run_tool(self._tool, args, ctx)
 
     def run(self, command: str, env: Mapping[str, str] | None = None, **rest: Any) -> ToolOutput:
         return asyncio.run(self.execute({"command": command, **rest}, env or {}))

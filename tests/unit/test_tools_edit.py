@@ -14,14 +14,14 @@ from ludolf.ai.messages import text_of
 from ludolf.tools.diff import Comparison
 from ludolf.tools.edit import EditTool
 from ludolf.tools.replacements import Span, splice
-from tests.samples import ignore
+from tests.samples import ignore, run_tool
 
 
 def edit(cwd: Path, *pairs: tuple[str, str], path: str = "f.txt") -> ToolOutput:
     tool = EditTool()
     ctx = ToolContext(call_id="c", cwd=cwd, report=ignore)
     edits = [{"oldText": old, "newText": new} for old, new in pairs]
-    return asyncio.run(tool.execute(tool.prepare({"path": path, "edits": edits}), ctx))
+    return asyncio.run(run_tool(tool, {"path": path, "edits": edits}, ctx))
 
 
 def edited(cwd: Path, data: bytes, *pairs: tuple[str, str]) -> bytes:
@@ -228,13 +228,13 @@ def test_files_that_cannot_be_edited_are_named_with_the_code(tmp_path: Path) -> 
     ],
 )
 def test_other_spellings_of_the_arguments_are_understood(given: dict[str, Any]) -> None:
-    prepared = EditTool().prepare({"path": "p", **given})
+    prepared = asyncio.run(EditTool().prepare({"path": "p", **given}))
     assert prepared == {"path": "p", "edits": [{"oldText": "a", "newText": "b"}]}
 
 
 def test_the_arguments_of_the_caller_are_left_alone() -> None:
     given = {"path": "p", "oldText": "a", "newText": "b"}
-    EditTool().prepare(given)
+    asyncio.run(EditTool().prepare(given))
     assert given == {"path": "p", "oldText": "a", "newText": "b"}
 
 

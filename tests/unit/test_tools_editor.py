@@ -14,7 +14,7 @@ from ludolf.tools.editor_text import FORMATTED, MAX_EDITOR_BYTES, UNSAVED
 from ludolf.tools.options import BuiltinToolOptions
 from ludolf.tools.read import ReadTool
 from ludolf.tools.write import WriteTool
-from tests.samples import ignore
+from tests.samples import ignore, run_tool
 from tests.unit.test_sandbox_files import Place
 
 _PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 64
@@ -48,7 +48,7 @@ class Desk:
         )
 
     def run(self, tool: Tool, **args: Any) -> str:
-        return text_of(asyncio.run(tool.execute(tool.prepare(args), self.ctx)).content)
+        return text_of(asyncio.run(run_tool(tool, args, self.ctx)).content)
 
     def read(self, path: str) -> str:
         return self.run(ReadTool(BuiltinToolOptions()), path=path)

@@ -14,7 +14,7 @@ from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import Image, text_of
 from ludolf.tools import BuiltinToolOptions
 from ludolf.tools.read import ReadTool
-from tests.samples import ignore
+from tests.samples import ignore, run_tool
 
 
 def read(
@@ -22,7 +22,7 @@ def read(
 ) -> ToolOutput:
     tool = ReadTool(options or BuiltinToolOptions())
     ctx = ToolContext(call_id="c", cwd=cwd, report=ignore, takes_images=sees)
-    return asyncio.run(tool.execute(tool.prepare(args), ctx))
+    return asyncio.run(run_tool(tool, args, ctx))
 
 
 def shown(cwd: Path, **args: Any) -> str:

@@ -18,7 +18,7 @@ from ludolf.sdk import CommandWorkplace
 from ludolf.tools import BuiltinToolOptions, builtin_tools
 from ludolf.tools.process_tree import WARDEN
 from ludolf.tools.remote import remote_tools
-from tests.samples import ignore
+from tests.samples import ignore, run_tool
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def call(tool: Tool, cwd: Path, args: dict[str, Any]) -> ToolOutput | str:
     async def run() -> ToolOutput:
         env = {"PATH": os.environ["PATH"]}
         ctx = ToolContext(call_id="c", cwd=cwd, report=ignore, environment=lambda: env)
-        return await tool.execute(tool.prepare(args), ctx)
+        return await run_tool(tool, args, ctx)
 
     try:
         return asyncio.run(run())

@@ -18,14 +18,14 @@ from ludolf.tools.find import FindTool
 from ludolf.tools.grep import GrepTool
 from ludolf.tools.ls import LsTool
 from ludolf.tools.search import glob_expression, matching_lines, walk
-from tests.samples import ignore
+from tests.samples import ignore, run_tool
 
 GREPS = [GrepTool(), GrepTool(None)]
 
 
 def run(tool: Tool, cwd: Path, **args: Any) -> ToolOutput:
     ctx = ToolContext(call_id="c", cwd=cwd, report=ignore)
-    return asyncio.run(tool.execute(tool.prepare(args), ctx))
+    return asyncio.run(run_tool(tool, args, ctx))
 
 
 def shown(tool: Tool, cwd: Path, **args: Any) -> str:

@@ -15,13 +15,13 @@ from ludolf.ai.messages import text_of
 from ludolf.tools.files import replace_file, settle_in_thread
 from ludolf.tools.paths import file_lock
 from ludolf.tools.write import WriteTool
-from tests.samples import ignore
+from tests.samples import ignore, run_tool
 
 
 def write(cwd: Path, path: str, content: str) -> ToolOutput:
     tool = WriteTool()
     ctx = ToolContext(call_id="c", cwd=cwd, report=ignore)
-    return asyncio.run(tool.execute(tool.prepare({"path": path, "content": content}), ctx))
+    return asyncio.run(run_tool(tool, {"path": path, "content": content}, ctx))
 
 
 def failure(cwd: Path, path: str) -> str:

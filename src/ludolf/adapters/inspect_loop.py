@@ -207,8 +207,8 @@ class EvalTool(ToolDefaults):
         self.snippet, self.guidelines = tool.snippet, tool.guidelines
         self._inspect_parameters = to_parameters(tool.parameters)
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self._tool.prepare(args)
+    async def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._tool.prepare(args)
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         async def run(**kwargs: Any) -> Any:

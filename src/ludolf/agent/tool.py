@@ -261,7 +261,7 @@ class Tool(Protocol):
     def guidelines(self) -> tuple[str, ...]:
         """Return rules for the system prompt while the tool is active."""
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         """Convert alternative spellings of the arguments before validation."""
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -282,7 +282,7 @@ class ToolDefaults:
     snippet: str | None = None
     guidelines: tuple[str, ...] = ()
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         return args
 
 

@@ -30,6 +30,8 @@ Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
   ludolf doctor                                   check installation and keys
   ludolf completion bash|zsh|fish                 print a completion script
   ludolf schema ...                               JSON Schema or TypeScript
+  ludolf install SOURCE                           install a package of pi; also
+                                                  list, update, remove, config
   ludolf install-alias NAME                       install as pi, omp, xcsh ...
 
 Text from stdin is put before the first message, with a blank line between

@@ -139,12 +139,13 @@ def _version_of(dialect: str) -> str:
 
 def _start(arguments: Arguments) -> int:
     _check_output(arguments)
-    if arguments.mode == "acp":
-        return _serve_editor(arguments)
     if _is_at_terminal(arguments):
         from ludolf.cli.at_terminal import run_at_terminal
 
         return run_at_terminal(arguments)
+    _install_named(arguments)
+    if arguments.mode == "acp":
+        return _serve_editor(arguments)
     address = _server_address(arguments)
     if address is not None:
         from ludolf.cli.connect import run_connected
@@ -164,6 +165,23 @@ def _start(arguments: Arguments) -> int:
         _warn_of_new_file(str(arguments.cwd), arguments.session)
     as_events = dialect if arguments.mode == "json" else None
     return run_one_shot(arguments, dialect=as_events)
+
+
+def _install_named(arguments: Arguments) -> None:
+    """Install the packages of `-e npm:…`; skills and prompt templates of packages count as named.
+
+    Raises:
+        LudolfError: a package cannot be installed.
+    """
+    if not any(":" in path or os.path.isdir(path) for path in arguments.extensions):
+        return
+    from ludolf.cli.packages.temporary import named_resources
+    from ludolf.config.settings.home import current_folder, find_home
+
+    home = find_home(current_folder(), os.environ)
+    named = named_resources(home, arguments.extensions)
+    arguments.skills = (*arguments.skills, *named.skills)
+    arguments.prompt_templates = (*arguments.prompt_templates, *named.prompts)
 
 
 def _is_at_terminal(arguments: Arguments) -> bool:

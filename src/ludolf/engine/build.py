@@ -118,7 +118,8 @@ def warn_on_stderr(text: str) -> None:
 def _workspace(options: Options, warn: Warn) -> Workspace:
     workspace = Workspace(options, home_of(options), warn)
     read_settings(workspace)
-    for text in (*workspace.files.warnings, *workspace.files.remarks):
+    files = workspace.files
+    for text in (*files.warnings, *files.remarks, *workspace.package_warnings()):
         warn(f"Warning: {text}")
     return workspace
 

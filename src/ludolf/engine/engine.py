@@ -335,8 +335,9 @@ class Engine(Component):
             self.conversation.hub.post(Warned(message=NOT_APPLIED.format(error=error)))
         for feature in self.features:
             self._connect(feature)
-        registry = self.models.registry
-        for text in (*self.workspace.files.warnings, *registry.errors, *registry.unknown_keys):
+        registry, warnings = self.models.registry, self.workspace.files.warnings
+        packages = self.workspace.package_warnings()
+        for text in (*warnings, *packages, *registry.errors, *registry.unknown_keys):
             self.conversation.hub.post(Warned(message=text))
         for feature in self.features:
             await feature.enter_session(SessionMove(reason="reload"))

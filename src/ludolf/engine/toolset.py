@@ -81,14 +81,15 @@ class Toolset:
         """All tools by name, active or not."""
         if self._tools is None:
             settings, options = self._workspace.settings, self._workspace.options
-            builtin = self._builtin()
+            builtin = self.builtin()
             extra = self._features.tools()
             self._tools = {**builtin, **extra}
             active = choose_active(tuple(builtin), options, settings.default_tools)
             self._active = (*active, *choose_extra(tuple(extra), active, options))
         return self._tools
 
-    def _builtin(self) -> dict[str, Tool]:
+    def builtin(self) -> dict[str, Tool]:
+        """Return new built-in tools by name."""
         from ludolf.tools import BuiltinToolOptions, builtin_tools
 
         settings = self._workspace.settings

@@ -79,6 +79,14 @@ class Workspace:
         self.files = SettingsFiles(self.home, trusted=trusted, given=self.files.given)
         self.seal = None
 
+    def package_warnings(self) -> tuple[str, ...]:
+        """Return a text for each package of the settings that is missing or invalid."""
+        if not self.settings.packages and not self.files.user.packages:
+            return ()
+        from ludolf.config.packages.contents import configured_packages
+
+        return configured_packages(self.home, self.files).warnings
+
     def for_subagent(self, options: Options) -> "Workspace":
         workspace = Workspace(options, self.home, self.warn, depth=self.depth + 1)
         workspace.start, workspace.files = self.start, self.files

@@ -5,10 +5,12 @@ from typing import Any, Literal, Protocol, TypeVar, Unpack, overload
 
 from ludolf.agent.tool import ExecutionMode
 from ludolf.base import CommandError, Value
+from ludolf.config.resources.sources import SourceDetails
 from ludolf.extensions.actions import Actions
 from ludolf.extensions.context import Context
 from ludolf.extensions.hooks import find_hook
 from ludolf.extensions.host import Host
+from ludolf.extensions.models_view import ModelsView
 from ludolf.extensions.registry import (
     Extension,
     ExtensionCommand,
@@ -86,12 +88,14 @@ class Events:
 
 
 class ToolInfo(Value):
-    """A built-in tool, or one of an extension or host."""
+    """A built-in tool, or one of an extension or host; `source_info` says where it comes from."""
 
     name: str
     label: str
     description: str
     parameters: Mapping[str, Any]
+    prompt_guidelines: tuple[str, ...] = ()
+    source_info: SourceDetails | None = None
 
 
 class Api(Actions):
@@ -279,6 +283,11 @@ class Api(Actions):
         return Events(self._registry.listeners, self._runtime, str(self._extension.path))
 
     @property
+    def models(self) -> ModelsView:
+        """Return the models; they can be listed while extensions are loaded."""
+        return ModelsView(self._runtime)
+
+    @property
     def session_name(self) -> str | None:
         return self._runtime.host.session.name
 
@@ -291,8 +300,19 @@ class Api(Actions):
                 label=tool.label,
                 description=tool.description,
                 parameters=tool.parameters,
+                prompt_guidelines=tool.guidelines,
+                source_info=self._source_of(tool.name),
             )
             for tool in tools
+        )
+
+    def _source_of(self, tool: str) -> SourceDetails:
+        """Return the source of a tool as pi names it."""
+        for extension in self._registry.extensions:
+            if tool in extension.tools:
+                return extension.origin.info()
+        return SourceDetails(
+            path=f"<builtin:{tool}>", source="builtin", scope="temporary", origin="top-level"
         )
 
     @property

@@ -10,6 +10,7 @@ from ludolf.extensions.loader import (
     CannotLoad,
     ExtensionFile,
     LoadError,
+    NoInterpreter,
     forget_module,
     load_factory,
     located,
@@ -111,15 +112,20 @@ class Extensions(Registry):
         self._loaded += 1
         extension = Extension(origin, self._loaded, private_name(origin))
         try:
-            factory = origin.factory or load_factory(origin, extension.module)
-            await call(factory, Api(extension, self))
+            if origin.connect is not None:
+                await call(origin.connect, extension, self)
+            else:
+                factory = origin.factory or load_factory(origin, extension.module)
+                await call(factory, Api(extension, self))
         except (CannotLoad, Failed) as error:
             self.discard(extension)
             forget_module(extension.module)
             text = located(error, origin.path) if isinstance(error, Failed) else str(error)
-            self.errors.append(
-                LoadError(path=str(origin.path), error=text, explicit=origin.explicit)
+            foreign = isinstance(error.__cause__, NoInterpreter)
+            failed = LoadError(
+                path=str(origin.path), error=text, explicit=origin.explicit, foreign=foreign
             )
+            self.errors.append(failed)
             return
         self.extensions.append(extension)
         self.errors += self.conflicts

@@ -4,8 +4,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,9 +12,15 @@ from typing import Any
 import msgspec
 
 from ludolf.base import ConfigError, LudolfError, Value
+from ludolf.config.packages.origin import is_remote
 from ludolf.config.resources.entry_points import installed
-from ludolf.config.resources.sources import Source, SourceDetails, find_sources
-from ludolf.config.settings.files import read_object, write_object
+from ludolf.config.resources.sources import (
+    Source,
+    SourceDetails,
+    find_sources,
+    missing_package,
+)
+from ludolf.config.settings.files import read_object
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.functions.isolation import Failed, call_now, describe
@@ -24,9 +29,8 @@ _numbers = itertools.count(1)
 _BLOCK = re.compile(r"(?m)^# /// script\s*$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SCRIPTS = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
-# Key of the reported scripts in the file of notices.
-_NOTICE = "unsupportedExtensions"
-_FOREIGN = "JavaScript and TypeScript extensions are not supported; write it in Python"
+# Scripts that a folder may contain; others are loaded if they are named.
+_FOUND_SCRIPTS = (".ts", ".js")
 
 
 # ---------------------------------------------------------------- find
@@ -36,7 +40,8 @@ class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file or function to load.
 
     `package` is the folder of an extension that is a package or has a separate folder; `explicit`
-    is set if the command line named the extension.
+    is set if the command line named the extension. A `script` is written in JavaScript or
+    TypeScript; `connect` loads it into an `Extension` of a `Registry`.
     """
 
     path: Path
@@ -44,6 +49,8 @@ class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True):
     package: Path | None = None
     explicit: bool = False
     factory: Callable[..., Any] | None = None
+    script: bool = False
+    connect: Callable[[Any, Any], Awaitable[None]] | None = None
 
     @property
     def real_path(self) -> str:
@@ -53,7 +60,8 @@ class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True):
         if self.source is not None:
             info = self.source.info(self.path)
             # As in pi: hosts recognise commands of `-e` by this source.
-            return info.replace(source="cli", base_dir=None) if self.explicit else info
+            named = self.explicit and info.origin == "top-level"
+            return info.replace(source="cli", base_dir=None) if named else info
         return SourceDetails(path=str(self.path), source="auto", scope="user", origin="package")
 
 
@@ -71,7 +79,7 @@ class LoadError(Value):
     path: str
     error: str
     explicit: bool = False
-    # In a language that Ludolf does not run.
+    # The program that runs its language is missing.
     foreign: bool = False
 
     def __str__(self) -> str:
@@ -79,11 +87,11 @@ class LoadError(Value):
 
 
 class ExtensionFiles:
-    """Extensions to load, in order; load errors; and scripts in unsupported languages."""
+    """Extensions to load, in order, and load errors. Without `scripts` only those in Python."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, scripts: bool = True) -> None:
         self.errors: list[LoadError] = []
-        self.unsupported: list[Path] = []
+        self._scripts = scripts
         self._by_path: dict[str, ExtensionFile] = {}
 
     @property
@@ -92,100 +100,92 @@ class ExtensionFiles:
 
     def add(self, file: ExtensionFile) -> None:
         """Add an extension, unless its real path was added before."""
-        self._by_path.setdefault(file.real_path, file)
+        if self._scripts or not file.script:
+            self._by_path.setdefault(file.real_path, file)
 
     def add_source(self, source: Source) -> None:
         """Add the extensions of a source that its filters allow."""
-        for path, package in self._scan(source.path, as_package=source.source == "local"):
+        for path, package in _scan(source.path, named=source.source != "auto"):
             if source.allow(package or path):
-                self.add(ExtensionFile(path=path, source=source, package=package))
+                self.add(_extension_file(path, source, package, explicit=False))
 
     def add_explicit(self, path: str, sources: Sequence[Source]) -> None:
         """Add the extensions at a path from the command line, or an error without any."""
         if not sources:
-            self._refuse(path, f"Extension path does not exist: {path}")
-            return
-        source, before = sources[0], len(self.unsupported)
-        files = list(self._scan(source.path, as_package=True))
-        scripts = self.unsupported[before:]
-        if not files and (scripts or source.path in self.unsupported):
-            del self.unsupported[before:]
-            self._refuse(str(source.path), _FOREIGN, foreign=True)
-        elif not files:
-            needs = "it needs __init__.py, extension.py or *.py files"
-            self._refuse(str(source.path), f"No extension in {source.path}: {needs}")
+            self.refuse(path, f"Extension path does not exist: {path}")
+        for source in sources:
+            self._add_named(source)
+
+    def _add_named(self, source: Source) -> None:
+        files = list(_scan(source.path, named=True))
+        if not files:
+            needs = "it needs __init__.py, extension.py, index.ts, index.js, *.py, *.ts or *.js"
+            self.refuse(str(source.path), f"No extension in {source.path}: {needs}")
         for file, package in files:
-            self.add(ExtensionFile(path=file, source=source, package=package, explicit=True))
+            self.add(_extension_file(file, source, package, explicit=True))
 
-    def _refuse(self, path: str, text: str, *, foreign: bool = False) -> None:
-        self.errors.append(LoadError(path=path, error=text, explicit=True, foreign=foreign))
-
-    def _scan(self, place: Path, *, as_package: bool) -> Iterator[tuple[Path, Path | None]]:
-        """Yield the files at a path, each with its package folder.
-
-        `as_package`: the folder itself may be a package.
-        """
-        if place.is_file():
-            yield from self._file(place)
-            return
-        own = _main_file(place) if as_package else None
-        if own is not None:
-            yield own, place
-            return
-        for child in _children(place):
-            if child.name.startswith((".", "_")) or child.name == "node_modules":
-                continue
-            if child.is_file():
-                yield from self._file(child)
-            elif child.is_dir():
-                main = _main_file(child)
-                if main is not None:
-                    yield main, child
-                else:
-                    self.unsupported += _script_of(child)
-
-    def _file(self, path: Path) -> Iterator[tuple[Path, Path | None]]:
-        if path.suffix == ".py":
-            yield path, None
-        elif path.suffix in _SCRIPTS and path not in self.unsupported:
-            self.unsupported.append(path)
+    def refuse(self, path: str, text: str) -> None:
+        """Report what the command line named and cannot be loaded."""
+        self.errors.append(LoadError(path=path, error=text, explicit=True))
 
 
-def unsupported_warning(home: Home, paths: Sequence[Path], *, store: bool) -> str | None:
-    """Return one warning for the scripts that no earlier run reported, or None.
+def _extension_file(
+    path: Path, source: Source, package: Path | None, *, explicit: bool
+) -> ExtensionFile:
+    script = path.suffix != ".py"
+    return ExtensionFile(
+        path=path, source=source, package=package, explicit=explicit, script=script
+    )
 
-    `store` records them, so that later runs do not report them again.
+
+def _scan(place: Path, *, named: bool) -> Iterator[tuple[Path, Path | None]]:
+    """Yield the files at a path, each with its package folder.
+
+    `named`: the path was named, so that the folder itself may be a package.
     """
-    reported = _reported(home)
-    new = [path for path in paths if str(path) not in reported]
-    if not new:
-        return None
-    if store:
-        with suppress(OSError):  # the warning is then repeated
-            write_object(home.notices_file, {_NOTICE: [*reported, *map(str, new)]})
-    once = " This warning is not repeated." if store else ""
-    return f"{_FOREIGN}. Not loaded: {', '.join(map(str, new))}.{once}"
+    if place.is_file():
+        if place.suffix in (".py", *_SCRIPTS):
+            yield place, None
+        return
+    own = _main_files(place) if named else []
+    if own:
+        yield from ((path, place) for path in own)
+        return
+    for child in _children(place):
+        if child.name.startswith((".", "_")) or child.name == "node_modules":
+            continue
+        if child.is_file():
+            if child.suffix == ".py" or _is_found_script(child):
+                yield child, None
+        elif child.is_dir():
+            yield from ((path, child) for path in _main_files(child))
 
 
-def _reported(home: Home) -> list[str]:
-    try:
-        return list(map(str, read_object(home.notices_file).get(_NOTICE, ())))
-    except (ConfigError, TypeError):
-        return []  # an invalid file is written again
+def _is_found_script(path: Path) -> bool:
+    return path.suffix in _FOUND_SCRIPTS and not path.name.endswith(".d.ts")
 
 
 def find_extensions(
-    home: Home, files: SettingsFiles, *, paths: Sequence[str] = (), discover: bool = True
+    home: Home,
+    files: SettingsFiles,
+    *,
+    paths: Sequence[str] = (),
+    discover: bool = True,
+    scripts: bool = True,
 ) -> ExtensionFiles:
     """Return the extensions to load, highest precedence first; each real path once.
 
     `paths` come from the command line and are loaded even if `discover` is False. Extensions of
     the project are included only if the settings are those of a trusted project.
     """
-    result = ExtensionFiles()
+    result = ExtensionFiles(scripts=scripts)
     for path in paths:
         sources = find_sources("extensions", home, files, paths=(path,), discover=False)
-        result.add_explicit(path, sources)
+        missing = missing_package(home, path) if is_remote(path) else None
+        if missing is not None:
+            result.refuse(path, missing)
+        elif sources or not is_remote(path):  # a package may have skills only
+            result.add_explicit(path, sources)
     if discover:
         for source in find_sources("extensions", home, files):
             result.add_source(source)
@@ -202,14 +202,30 @@ def _children(folder: Path) -> list[Path]:
         return []  # an unreadable folder contains no extensions
 
 
-def _main_file(folder: Path) -> Path | None:
-    names = (folder / "__init__.py", folder / "extension.py")
-    return next((path for path in names if path.is_file()), None)
+def _main_files(folder: Path) -> list[Path]:
+    """Return the files of an extension that is a folder: Python first, then as pi finds them."""
+    python = (folder / "__init__.py", folder / "extension.py")
+    first = next((path for path in python if path.is_file()), None)
+    if first is not None:
+        return [first]
+    listed = _listed_scripts(folder)
+    if listed:
+        return listed
+    scripts = (folder / f"index{end}" for end in _FOUND_SCRIPTS)
+    return [path for path in scripts if path.is_file()][:1]
 
 
-def _script_of(folder: Path) -> list[Path]:
-    names = (folder / "package.json", *(folder / f"index{end}" for end in _SCRIPTS))
-    return [path for path in names if path.is_file()][:1]
+def _listed_scripts(folder: Path) -> list[Path]:
+    """Return the files that `pi.extensions` in the folder's package.json names."""
+    try:
+        manifest = read_object(folder / "package.json").get("pi")
+    except ConfigError:
+        return []
+    listed = manifest.get("extensions") if isinstance(manifest, dict) else None
+    if not isinstance(listed, list):
+        return []
+    files = (Path(os.path.normpath(folder / name)) for name in listed if isinstance(name, str))
+    return [path for path in files if path.is_file() and path.suffix in (".py", *_SCRIPTS)]
 
 
 # ---------------------------------------------------------------- load
@@ -217,6 +233,10 @@ def _script_of(folder: Path) -> list[Path]:
 
 class CannotLoad(LudolfError):
     """Raised when a file is not a loadable extension; the text contains the reason."""
+
+
+class NoInterpreter(CannotLoad):
+    """Raised when the program that runs an extension is missing; the text says what to install."""
 
 
 def private_name(origin: ExtensionFile) -> str:

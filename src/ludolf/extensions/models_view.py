@@ -27,13 +27,13 @@ class ModelsView:
         self._runtime = runtime
 
     def all(self) -> tuple[Model, ...]:
-        return self._runtime.do(lambda host: host.registry.all())
+        return self._runtime.list_models(lambda models: models.all())
 
     def available(self) -> tuple[Model, ...]:
-        return self._runtime.do(lambda host: host.registry.available())
+        return self._runtime.list_models(lambda models: models.available())
 
     def find(self, provider: str, model_id: str) -> Model | None:
-        return self._runtime.do(lambda host: host.registry.find(provider, model_id))
+        return self._runtime.list_models(lambda models: models.find(provider, model_id))
 
     def access(self, model: Model) -> Access | None:
         """Return key and headers for a direct request; None without credentials."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import UNSET
 
 from ludolf.agent.tool import ToolOutput
+from ludolf.ai.draft import BlockDelta, BlockEnd, StreamEvent
 from ludolf.ai.messages import (
     AnyMessage,
     AssistantMessage,
@@ -13,6 +14,8 @@ from ludolf.ai.messages import (
     Image,
     Message,
     Part,
+    Text,
+    Thinking,
     ThinkingLevel,
     ToolCall,
     ToolResultMessage,
@@ -256,6 +259,20 @@ class AnswerPiece(Value, kw_only=True):
     delta: str | None = None
     content: str | None = None
     tool_call: ToolCall | None = None
+
+
+def answer_piece(event: StreamEvent) -> AnswerPiece:
+    """Convert a stream event to the payload form."""
+    if isinstance(event, BlockDelta):
+        return AnswerPiece(type=f"{event.kind}_delta", content_index=event.index, delta=event.delta)
+    if not isinstance(event, BlockEnd):
+        return AnswerPiece(type=f"{event.kind}_start", content_index=event.index)
+    end = AnswerPiece(type=f"{event.kind}_end", content_index=event.index)
+    match event.block:
+        case ToolCall():
+            return end.replace(tool_call=event.block)
+        case Text(text=text) | Thinking(thinking=text):
+            return end.replace(content=text)
 
 
 class MessageUpdate(Payload, tag="message_update"):

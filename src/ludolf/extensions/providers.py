@@ -114,7 +114,7 @@ class Backend:
             headers=request.access.headers,
             session_id=request.session_id,
         )
-        writer = _DraftWriter(draft)
+        writer = DraftWriter(draft)
         try:
             source = await call(self._author.stream, request.model, context, options)
             yield ()
@@ -132,7 +132,7 @@ async def _close(source: AsyncIterator[Any]) -> None:
         await call(source.aclose)
 
 
-class _DraftWriter:
+class DraftWriter:
     """Writes one answer to a draft, mapping the author's block numbers to those of the draft."""
 
     def __init__(self, draft: Draft) -> None:

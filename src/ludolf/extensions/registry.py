@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ludolf.agent.tool import Tool
 from ludolf.base import LudolfError, Value
 from ludolf.config.models.models_file import ProviderEntry
 from ludolf.config.resources.sources import SourceDetails
@@ -15,7 +16,6 @@ from ludolf.extensions.providers import Registration, backend_registration, regi
 from ludolf.extensions.runner import HookRunner
 from ludolf.extensions.runtime import Runtime
 from ludolf.functions.isolation import call_now
-from ludolf.functions.tool import FunctionTool
 
 Listener = Callable[[Any], Any]
 # By channel: the extensions' paths and their listeners, in order of registration.
@@ -53,7 +53,7 @@ class Extension:
         self.origin = origin
         self.place = place
         self.module = module
-        self.tools: dict[str, FunctionTool] = {}
+        self.tools: dict[str, Tool] = {}
         self.commands: dict[str, ExtensionCommand] = {}
         self.flags: dict[str, Flag] = {}
         self.mcp_servers: dict[str, Mapping[str, Any]] = {}
@@ -90,7 +90,7 @@ class Registry:
 
     # ------------------------------------------------------------ tools and flags
 
-    def add_tool(self, extension: Extension, tool: FunctionTool) -> None:
+    def add_tool(self, extension: Extension, tool: Tool) -> None:
         """Register a tool. The first extension keeps a name; built-in tools are replaced."""
         if self._is_taken(extension, "tools", tool.name, f'Tool "{tool.name}"'):
             return
@@ -98,7 +98,7 @@ class Registry:
         if self.runtime.bound:
             self.runtime.do(lambda host: host.tools_changed(tool.name))
 
-    def tools(self) -> dict[str, FunctionTool]:
+    def tools(self) -> dict[str, Tool]:
         return {name: tool for each in self.extensions for name, tool in each.tools.items()}
 
     def add_flag(self, extension: Extension, flag: Flag) -> None:
@@ -177,6 +177,10 @@ class Registry:
         else:
             author = call_now(name) if isinstance(name, type) else name
             provider = backend_registration(author)
+        self.add_registration(extension, provider)
+
+    def add_registration(self, extension: Extension, provider: Registration) -> None:
+        """Register a provider now, or when the extensions are bound."""
         self._providers[provider.name] = provider.entry
         if self.runtime.bound:
             self.runtime.do(lambda host: host.register_provider(provider))

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from ludolf.agent.scope import Tasks
 from ludolf.base import LudolfError
+from ludolf.config.models.registry import ModelRegistry
 from ludolf.extensions.host import Host
 from ludolf.extensions.runner import HookRunner
 
@@ -28,11 +29,13 @@ class NotReady(LudolfError):
 class Runtime:
     """Shared state of all extensions of one session; bound once and closed once.
 
-    Worker threads may use it: calls are executed on the event loop.
+    Worker threads may use it: calls are executed on the event loop. `catalog` are the models, which
+    extensions may list before they are bound.
     """
 
     def __init__(self, runner: HookRunner) -> None:
         self.runner = runner
+        self.catalog: ModelRegistry | None = None
         self.open_dialogs = 0
         self._tasks = Tasks()
         self._started: set[asyncio.Task[Any]] = set()
@@ -60,6 +63,17 @@ class Runtime:
 
     def bind(self, host: Host) -> None:
         self._host = host
+
+    def list_models(self, work: Callable[[ModelRegistry], T]) -> T:
+        """Call a function with the models, from any thread, also before `bind`.
+
+        Raises:
+            NotReady: the session has ended, or no engine is there yet.
+        """
+        if self._host is None and self.catalog is not None:
+            self.check_fresh()
+            return work(self.catalog)
+        return self.do(lambda host: work(host.registry))
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a background task that is cancelled when the session ends."""

@@ -26,6 +26,11 @@ class EntryView:
         return self._entry.id
 
     @property
+    def stored(self) -> Entry:
+        """Return the entry itself."""
+        return self._entry
+
+    @property
     def type(self) -> str:
         return self._entry.type
 

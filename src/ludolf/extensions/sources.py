@@ -6,7 +6,7 @@ system reads only sources in folders of extensions.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
     EXTENSION_SUFFIXES,
@@ -86,6 +86,25 @@ def import_from_sources(folder: Path) -> None:
             del sys.path_importer_cache[path]
 
 
+def note_imports(paths: Iterable[str], own: Path) -> None:
+    """Record files that a script imported outside of this process; `own` is its first file."""
+    first = os.path.realpath(own)
+    for name in paths:
+        real = os.path.realpath(name)
+        _found.add(Path(real))
+        # A description of a package is read, not run.
+        if real != first and not real.endswith(".json"):
+            _searched.add(_folder_of(Path(real)))
+
+
+def _folder_of(path: Path) -> Path:
+    """Return the folder of a module; for an installed package that of all packages."""
+    parts = path.parts
+    if "node_modules" in parts:
+        return Path(*parts[: parts.index("node_modules") + 1])
+    return path.parent
+
+
 def imported_files() -> frozenset[Path]:
     """Return the real path of each file that extensions imported, their own first file excepted."""
     return frozenset(_found)
@@ -97,7 +116,7 @@ def import_folders() -> frozenset[Path]:
     A new file in one of them can take the place of any module that is imported later.
     """
     if _finder not in sys.path_hooks:
-        return frozenset()
+        return frozenset(_searched)
     now = {os.path.realpath(path) for path in sys.path if os.path.isdir(path)}
     added = now - set(_import_path)
     return frozenset(

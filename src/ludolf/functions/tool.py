@@ -13,7 +13,7 @@ from ludolf.agent.tool import ExecutionMode, Tool, ToolContext, ToolOutput
 from ludolf.ai.messages import Usage
 from ludolf.ai.strict_schema import GrammarSampling, Sampling, StrictSampling
 from ludolf.functions.content import BadAnswer, read, read_parts
-from ludolf.functions.isolation import Failed, call, call_now
+from ludolf.functions.isolation import Failed, call
 from ludolf.functions.results import ToolError, ToolResult
 from ludolf.functions.schema import (
     Field,
@@ -32,7 +32,8 @@ class ToolOptions(TypedDict, total=False):
 
     prompt_snippet: str
     prompt_guidelines: list[str]
-    prepare_arguments: Callable[[dict[str, Any]], dict[str, Any]]
+    # May be async.
+    prepare_arguments: Callable[[dict[str, Any]], Any]
     strict: Literal["prefer", "require"]
     grammar: dict[Literal["openai_lark", "openai_regex"], str]
     # The tool changes nothing, so `approval: on-write` does not ask about it.
@@ -64,18 +65,17 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     signature: Signature
     context: Any
     whole: bool
-    preparation: Callable[[dict[str, Any]], dict[str, Any]] | None
+    preparation: Callable[[dict[str, Any]], Any] | None
     sampling: Sampling | None = None
     read_only: bool = False
     version: str = ""
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.preparation is None:
             return args
         try:
-            prepared = call_now(self.preparation, dict(args))
-            return read(dict[str, Any], prepared, "prepare_arguments", rename=False)
-        except (Failed, BadAnswer) as error:
+            return _prepared(await call(self.preparation, dict(args)))
+        except Failed as error:
             raise tool.ToolFailure(str(error)) from error
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -277,6 +277,13 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 # ---------------------------------------------------------------- private
+
+
+def _prepared(arguments: Any) -> Mapping[str, Any]:
+    try:
+        return read(dict[str, Any], arguments, "prepare_arguments", rename=False)
+    except BadAnswer as error:
+        raise tool.ToolFailure(str(error)) from error
 
 
 def _sampling(options: ToolOptions) -> Sampling | None:

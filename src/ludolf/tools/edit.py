@@ -70,7 +70,7 @@ class EditTool(ToolDefaults):
         "Keep each oldText short, but long enough to be unique in the file.",
     )
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         """Accept the list as JSON text, a single edit, or its two texts at the top level."""
         prepared = dict(args)
         edits = prepared.get("edits")

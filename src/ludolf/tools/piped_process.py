@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from typing import Protocol
 
 from ludolf.tools.process import ProcessCommand, StartError, settle_once
@@ -28,11 +29,17 @@ class PipeReader(Protocol):
 
 
 class PipedProcess:
-    """A running program. `end` ends it and everything that it started."""
+    """A running program. `end` ends it and everything that it started.
 
-    def __init__(self, command: ProcessCommand, reader: PipeReader) -> None:
+    The program inherits `extra` descriptors as 3, 4 and 5; the caller closes its own copies.
+    """
+
+    def __init__(
+        self, command: ProcessCommand, reader: PipeReader, extra: Sequence[int] = ()
+    ) -> None:
         self._command = command
         self._reader = reader
+        self._extra = extra
         self._unsent = bytearray()
         self._stdin = self._stdout = self._stderr = -1
         self._reaper: Reaper | None = None
@@ -112,7 +119,7 @@ class PipedProcess:
             self._loop.add_reader(self._stdout, self._read_output)
             self._loop.add_reader(self._stderr, self._read_diagnostics)
             command = self._command
-            self._reaper.run(command.argv, str(command.cwd), command.env, *theirs)
+            self._reaper.run(command.argv, str(command.cwd), command.env, *theirs, *self._extra)
         finally:
             for file in theirs:
                 os.close(file)

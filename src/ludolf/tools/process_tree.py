@@ -47,8 +47,8 @@ class Reaper:
     def run(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], *files: int) -> None:
         """Send a command; the reaper answers with `failed` or, when it has ended, with `exited`.
 
-        `files` is one descriptor for all output, or stdin, stdout and stderr; with three the
-        reaper also answers with `started` and the pid.
+        `files` is one descriptor for all output, or stdin, stdout, stderr and at most three more;
+        then the reaper also answers with `started` and the pid.
 
         Raises:
             OSError: the reaper does not take it.

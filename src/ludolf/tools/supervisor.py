@@ -33,7 +33,9 @@ POLL_SECONDS = 0.005
 LAST_SECONDS = 5.0
 RUN, END = b"R", b"E"
 _REAP_SECONDS = 2.0
-_MOST_NAMED, _MOST_FILES, _MOST_PIPES = 100, 65536, 3
+_MOST_NAMED, _MOST_FILES, _PIPES, _MOST_PIPES = 100, 65536, 3, 6
+# Descriptors are moved here first, so that no number is overwritten before it is read.
+_ASIDE = 64
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NAME = 36, 15
 SIGKILL, _SIGTERM = 9, 15
 _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE, SIGXFSZ
@@ -267,7 +269,7 @@ class _Reaper:
                 os.close(file)
         self._busy = True
         self._events.watch(self._command)
-        if len(files) == _MOST_PIPES:
+        if len(files) >= _PIPES:
             self._send("started", self._command)
 
     def _request(self) -> tuple[Any, ...]:
@@ -330,22 +332,30 @@ def _named(left: list[ProcessStat]) -> list[tuple[int, str]]:
 
 
 def _spawn(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], files: list[int]) -> int:
-    """Start a command with stdin, stdout and stderr, or with one file for all its output."""
-    # With one file, stdin stays the null device.
-    pipes = (*enumerate(files),) if len(files) == _MOST_PIPES else ((1, files[0]), (2, files[0]))
+    """Start a command with stdin, stdout and stderr and more, or with one file for all output."""
     os.chdir(cwd)
     try:
         return os.posix_spawn(
             argv[0],
             argv,
             env,
-            file_actions=[(os.POSIX_SPAWN_DUP2, file, number) for number, file in pipes],
+            file_actions=_file_actions(files),
             setsid=True,
             setsigmask=(),
             setsigdef=_IGNORED_BY_PYTHON,
         )
     finally:
         os.chdir("/")
+
+
+def _file_actions(files: list[int]) -> list[Any]:
+    # With one file, stdin stays the null device.
+    pipes = (*enumerate(files),) if len(files) >= _PIPES else ((1, files[0]), (2, files[0]))
+    if len(files) <= _PIPES:
+        return [(os.POSIX_SPAWN_DUP2, file, number) for number, file in pipes]
+    aside: list[Any] = [(os.POSIX_SPAWN_DUP2, file, _ASIDE + number) for number, file in pipes]
+    placed = [(os.POSIX_SPAWN_DUP2, _ASIDE + number, number) for number, _ in pipes]
+    return [*aside, *placed, *((os.POSIX_SPAWN_CLOSE, _ASIDE + number) for number, _ in pipes)]
 
 
 class _Supervisor:

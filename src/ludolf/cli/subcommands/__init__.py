@@ -21,33 +21,35 @@ MODULES: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "run"),
     "export": ("sessions", "run_export"),
     "help": ("show_help", "run"),
-    "install": ("packages", "run"),
+    "install": ("packages", "run_install"),
     "install-alias": ("alias", "run"),
     "list": ("packages", "run_list"),
     "login": ("packages", "run_login"),
     "logout": ("packages", "run_logout"),
     "mcp": ("mcp", "run"),
     "models": ("models", "run"),
-    "remove": ("packages", "run"),
+    "remove": ("packages", "run_remove"),
     "schema": ("schema", "run"),
     "serve": ("serve", "run"),
     "sessions": ("sessions", "run"),
     "settings": ("settings", "run"),
     "telemetry": ("telemetry", "run"),
     "trust": ("trust", "run"),
-    "uninstall": ("packages", "run"),
+    "uninstall": ("packages", "run_remove"),
     "update": ("packages", "run_update"),
     "view": ("view", "run"),
     "web": ("web", "run"),
 }
-# Words of pi that are only refused or translated; they are not suggested for misspelt words.
-_OF_PI = ("config", "install", "list", "login", "logout", "remove", "uninstall", "update")
+# Words of pi that are only translated.
+_TRANSLATED = ("login", "logout")
+# Prompts often begin with one of these or with a similar word.
+_COMMON_WORDS = ("config", "install", "list", "remove", "uninstall", "update")
 _ALIKE = 0.82
 
 
 def names() -> tuple[str, ...]:
     """Return the subcommands of Ludolf, without `help` and those for users of pi only."""
-    return tuple(name for name in MODULES if name not in (*_OF_PI, "help"))
+    return tuple(name for name in MODULES if name not in (*_TRANSLATED, "help"))
 
 
 def refuses_slip(word: str, *, alone: bool) -> bool:
@@ -57,7 +59,8 @@ def refuses_slip(word: str, *, alone: bool) -> bool:
     """
     from ludolf.base.near import nearest
 
-    name = nearest(word, names(), _ALIKE)
+    suggested = tuple(name for name in names() if name not in _COMMON_WORDS)
+    name = nearest(word, suggested, _ALIKE)
     if name is None:
         return False
     meant = f"Did you mean `ludolf {name}`?"

@@ -57,6 +57,7 @@ def checks(home: Home, *, online: bool) -> Iterator[Finding]:
     if online:
         yield from _online(registry)
     yield from _mcp(home, files)
+    yield from _packages(files)
     yield from _extensions(files)
     yield from _extras()
     yield from _sandbox(home)
@@ -251,21 +252,49 @@ def _mcp(home: Home, files: SettingsFiles) -> Iterator[Finding]:
             yield _warning("mcp", f"{entry.name}: {problem}", f"Correct it in {entry.path}.")
 
 
+def _packages(files: SettingsFiles) -> Iterator[Finding]:
+    from ludolf.config.packages.contents import configured_packages
+
+    found = configured_packages(files.home, files)
+    for package in found.packages:
+        if package.complaint() is None:
+            version = f" {package.version}" if package.version else ""
+            yield _ok("packages", f"{package.entry.source}{version}")
+    for text in found.warnings:
+        yield _warning("packages", text, "`ludolf list` shows all packages.")
+
+
 def _extensions(files: SettingsFiles) -> Iterator[Finding]:
     """Compile the extensions; their code does not run."""
     from ludolf.extensions.loader import find_extensions
 
-    found = find_extensions(files.home, files)
+    found = find_extensions(files.home, files, scripts=files.current.script_extensions)
+    if scripts := [origin.path for origin in found.origins if origin.script]:
+        yield from _scripts(scripts, files)
     for origin in found.origins:
+        if origin.script:
+            continue
         problem = _syntax_problem(origin.path)
         if problem is None:
             yield _ok("extension", str(origin.path))
         else:
             text = f"{origin.path} does not load: {problem}"
             yield _error("extension", text, "Correct the file, or remove it.")
-    for path in found.unsupported:
-        text = f"{path} is ignored: Ludolf loads only extensions in Python"
-        yield _warning("extension", text, "Write it in Python (docs/extensions.md).")
+
+
+def _scripts(paths: list[Path], files: SettingsFiles) -> Iterator[Finding]:
+    """Look for the Node that runs extensions in JavaScript and TypeScript."""
+    from ludolf.engine.features.script_extensions.node import NoNode, find_node
+
+    command = files.current.node_command
+    try:
+        node = asyncio.run(find_node(files.home, os.environ, command))
+    except NoNode as error:
+        for path in paths:
+            yield _warning("extension", f"{path} does not run: {error}", "Install Node.")
+        return
+    for path in paths:
+        yield _ok("extension", f"{path} (run by {' '.join(node.words)})")
 
 
 def _syntax_problem(path: Path) -> str | None:

@@ -61,7 +61,7 @@ def _rule(base: Path, line: str) -> IgnoreRule | None:
         return None
     # A pattern with an inner slash is relative to the directory of its file.
     anchored = "/" in text
-    body = _shape(text.lstrip("/"))
+    body = glob_shape(text.lstrip("/"))
     prefix = "" if anchored else "(?:.*/)?"
     shape = _compiled(rf"\A{prefix}{body}\Z")
     return None if shape is None else IgnoreRule(base, shape, keeps, folders_only)
@@ -79,7 +79,8 @@ def _compiled(pattern: str) -> "LinearPattern | None":
 
 
 @cache
-def _shape(pattern: str) -> str:
+def glob_shape(pattern: str) -> str:
+    """Return the regular expression of a glob, in which a star does not match a slash."""
     out, at = "", 0
     while at < len(pattern):
         if pattern.startswith("**/", at):

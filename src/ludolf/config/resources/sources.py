@@ -4,12 +4,13 @@ import os
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import msgspec
 
 from ludolf.base import Value
 from ludolf.base.project_files import IsHidden, Reader
+from ludolf.config.packages.origin import is_remote
 from ludolf.config.settings.home import (
     OWN,
     Home,
@@ -17,6 +18,9 @@ from ludolf.config.settings.home import (
     reader_for_named,
 )
 from ludolf.config.settings.settings import SettingsFiles
+
+if TYPE_CHECKING:
+    from ludolf.config.packages.contents import FoundPackage
 
 ResourceKind = Literal["skills", "prompts", "extensions"]
 ScopeName = Literal["user", "project", "temporary"]
@@ -26,10 +30,13 @@ _GLOB = frozenset("*?[")
 
 
 class SourceDetails(Value, kw_only=True):
-    """The source of a command, as sent to hosts."""
+    """The source of a command, as sent to hosts.
+
+    `source` is `auto`, `local`, `cli`, or that of a package, such as `npm:name`.
+    """
 
     path: str
-    source: Literal["auto", "local", "cli"]
+    source: str
     scope: ScopeName
     origin: Literal["top-level", "package"]
     base_dir: str | None = None
@@ -37,8 +44,8 @@ class SourceDetails(Value, kw_only=True):
     @property
     def location(self) -> Literal["user", "project", "path"]:
         # Named on the command line or in settings of any scope.
-        named = self.source != "auto" or self.scope == "temporary"
-        if named:
+        named = self.source != "auto" and self.origin != "package"
+        if named or self.scope == "temporary":
             return "path"
         return "project" if self.scope == "project" else "user"
 
@@ -83,7 +90,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     path: Path
     scope: ScopeName
-    source: Literal["auto", "local"]
+    source: str
+    origin: Literal["top-level", "package"] = "top-level"
     base_dir: Path | None = None
     picks: Picks | None = None
     reader: Reader = OWN
@@ -94,7 +102,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
             path=str(path),
             source=self.source,
             scope=self.scope,
-            origin="top-level",
+            origin=self.origin,
             base_dir=str(self.base_dir) if self.base_dir is not None else None,
         )
 
@@ -170,10 +178,11 @@ def find_sources(
     `paths` are from the command line and count even if `discover` is off. `is_hidden` asks
     the sandbox about files of the project.
     """
-    sources = [_given(home, path, is_hidden) for path in paths]
+    sources = [source for path in paths for source in _named(kind, home, path, is_hidden)]
     if discover:
         discovered = _discovered(kind, home, files, roots=False)
         sources += [_supplied(source, home, is_hidden) for source in discovered]
+        sources += _packaged(kind, home, files, is_hidden)
     return tuple(source for source in sources if source.path.exists())
 
 
@@ -185,14 +194,58 @@ def find_places(
     A path may be missing. A glob of the settings gives the folder above its first wildcard, and
     its current matches.
     """
-    sources = [_given(home, path) for path in paths]
-    return (*sources, *_discovered(kind, home, files, roots=True))
+    sources = [source for path in paths for source in _named(kind, home, path)]
+    sources += _discovered(kind, home, files, roots=True)
+    return (*sources, *_packaged(kind, home, files, None))
 
 
 def missing_paths(home: Home, paths: Iterable[str]) -> tuple[str, ...]:
     """Return an error text for each missing path of the command line."""
-    places = [_given(home, path).path for path in paths]
+    places = [_given(home, path).path for path in paths if not is_remote(path)]
     return tuple(f"Path does not exist: {place}" for place in places if not place.exists())
+
+
+def missing_package(home: Home, source: str) -> str | None:
+    """Return an error text if a package of the command line is not installed for the session."""
+    from ludolf.config.packages.contents import temporary_package
+
+    package = temporary_package(home, source)
+    return f"{source} is not installed in {package.folder}" if package.missing else None
+
+
+def _named(
+    kind: ResourceKind, home: Home, path: str, is_hidden: IsHidden | None = None
+) -> list[Source]:
+    """Return the source at a path, or those of a package on the command line."""
+    if not is_remote(path):
+        return [_given(home, path, is_hidden)]
+    from ludolf.config.packages.contents import resource_files, temporary_package
+
+    package = temporary_package(home, path)
+    return [_of_package(file, package) for file, _ in resource_files((package,), kind)]
+
+
+def _packaged(
+    kind: ResourceKind, home: Home, files: SettingsFiles, is_hidden: IsHidden | None
+) -> list[Source]:
+    if not files.user.packages and not files.project.packages:
+        return []
+    # Not at the start: few users have packages.
+    from ludolf.config.packages.contents import configured_packages, resource_files
+
+    packages = configured_packages(home, files, is_hidden).packages
+    return [_of_package(file, package) for file, package in resource_files(packages, kind)]
+
+
+def _of_package(file: Path, package: "FoundPackage") -> Source:
+    return Source(
+        path=file,
+        scope=package.entry.scope,
+        source=package.entry.source,
+        origin="package",
+        base_dir=package.base_dir,
+        reader=package.reader,
+    )
 
 
 def _given(home: Home, path: str, is_hidden: IsHidden | None = None) -> Source:

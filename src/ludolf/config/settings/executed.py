@@ -36,8 +36,9 @@ _USER_FILES = (
     *("settings.json", "models.json", "auth.json", "trust.json", "trust-digests.json"),
     *("mcp.json", "mcp-auth.json", "mcp-cache.json"),
 )
-
-
+# Folders of installed packages, of those for one session, of the library of scripts, and of their
+# code in the form that Node runs.
+_PACKAGE_FOLDERS = ("npm", "git", "tmp/extensions", "ludolf", "cache")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{([^}]*)\})", re.ASCII)
 
 
@@ -50,7 +51,11 @@ def project_code(home: Home) -> tuple[Path, ...]:
     files = SettingsFiles(home, trusted=True)
     sources = find_sources("extensions", home, files)
     paths = [source.path for source in sources if source.scope == "project"]
-    config = (home.project_settings_file, home.project_mcp_file, home.shared_mcp_file)
+    config = (
+        *(home.project_settings_file, home.project_mcp_file, home.shared_mcp_file),
+        home.project / "npm" / "package-lock.json",
+        *_package_code(home, files),
+    )
     return tuple(
         path
         for path in (*config, *paths, *_shell(home, files.project))
@@ -74,10 +79,13 @@ def code_places(
     sources = find_places("extensions", home, files, paths=paths)
     places = [source.path for source in sources]
     places += [home.agent / name for name in _USER_FILES]
+    # Not searched for links: npm and git create the files below.
+    roots = [home.agent / name for name in _PACKAGE_FOLDERS]
     places += [home.project_settings_file, *_shell(home, files.current), *_shell(home, files.user)]
     places += [*_key_commands(home, environ), *_installed(), *_at_start()]
     own = os.path.realpath(home.project)
-    resolved = (place for path in places if _is_path(path) for place in _with_links(path))
+    resolved = [place for path in places if _is_path(path) for place in _with_links(path)]
+    resolved += [Path(os.path.realpath(root)) for root in roots]
     return tuple(dict.fromkeys(place for place in resolved if not place.is_relative_to(own)))
 
 
@@ -208,6 +216,28 @@ def _with_links(path: Path) -> Iterator[Path]:
 
 def _steps(path: str) -> list[str]:
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+
+def _package_code(home: Home, files: SettingsFiles) -> list[Path]:
+    """Return the code of the project's packages, apart from what the lock file of npm names.
+
+    A checkout counts by the files of git that name its commit, a path by the folders of its
+    extensions. A folder around the project counts by the extension only.
+    """
+    if not files.project.packages:
+        return []
+    from ludolf.config.packages.contents import configured_packages
+
+    paths: list[Path] = []
+    for package in configured_packages(home, files).packages:
+        if package.entry.scope != "project":
+            continue
+        if package.entry.origin.kind == "git":
+            git = package.folder / ".git"
+            paths += [git / name for name in ("HEAD", "refs/heads", "packed-refs")]
+        for path in package.enabled("extensions") if package.entry.origin.kind == "path" else ():
+            paths.append(path if home.project.is_relative_to(path.parent) else path.parent)
+    return paths
 
 
 def _shell(home: Home, settings: Settings) -> tuple[Path, ...]:

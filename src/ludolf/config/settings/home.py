@@ -70,11 +70,6 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
         """The project's file of MCP servers that other programs read too."""
         return self.cwd / ".mcp.json"
 
-    @property
-    def notices_file(self) -> Path:
-        """Notices that users have received and that are not repeated."""
-        return self.agent / "ludolf-notices.json"
-
 
 def current_folder() -> Path:
     """Return the working directory as the user sees it.

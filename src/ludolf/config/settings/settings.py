@@ -29,8 +29,6 @@ _PROJECT_TELEMETRY = (
 WITHOUT_EFFECT = (
     "branchSummary.skipPrompt",
     "cacheWarming",
-    "npmCommand",
-    "packages",
     "retry.provider.maxRetries",
     "transport",
     "websocketConnectTimeoutMs",
@@ -233,6 +231,9 @@ class Settings(Value):
     cache_warming: Literal["off", "streaming", "idle"] = "streaming"
     packages: tuple[str | dict[str, Any], ...] = ()
     extensions: tuple[str, ...] = ()
+    # Whether extensions in JavaScript and TypeScript are run, and by which Node.
+    script_extensions: bool = True
+    node_command: str | None = None
     # Timeout of extension handlers, for all events or by event name; 0: no limit.
     handler_timeout_ms: Count | dict[str, Count] = 0
     skills: tuple[str, ...] = ()

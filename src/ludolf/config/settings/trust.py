@@ -161,12 +161,19 @@ def add_imports(home: Home, paths: Iterable[Path]) -> None:
     if record is None:
         return
     inside = (path for path in paths if path.is_relative_to(folder))
-    fresh = [path for path in inside if not path.is_relative_to(own)]
+    fresh = [path for path in inside if not _is_covered(path, own)]
     fresh = [path for path in fresh if str(path) not in record["imports"]]
     if fresh:
         record["imports"] |= digests_of(fresh)
         with settings_lock(home.trust_file):
             _save_record(home, record)
+
+
+def _is_covered(path: Path, own: str) -> bool:
+    """Return whether the digest of the project contains a file; installed packages are left out."""
+    from ludolf.config.settings.executed import NEVER_IMPORTED
+
+    return path.is_relative_to(own) and not NEVER_IMPORTED & set(path.relative_to(own).parts)
 
 
 def _judge(home: Home, folder: Path) -> Trust:

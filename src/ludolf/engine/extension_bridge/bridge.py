@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Coroutine, Mapping
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -13,14 +13,11 @@ from ludolf.agent import events
 from ludolf.agent.io import Outcome
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.agent.tool import Deny, Tool, ToolFailure, ToolOutput
-from ludolf.ai.draft import BlockDelta, BlockEnd, StreamEvent
 from ludolf.ai.messages import (
     CustomMessage,
     Image,
     Message,
     OpaqueMessage,
-    Text,
-    Thinking,
     ThinkingLevel,
     ToolCall,
     UserMessage,
@@ -47,10 +44,10 @@ from ludolf.extensions.context import TrustContext
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.extensions import Extensions
 from ludolf.extensions.loader import (
+    ExtensionFile,
     LoadError,
     factory_origin,
     find_extensions,
-    unsupported_warning,
 )
 from ludolf.extensions.runner import GateFailed, HookRunner, Limit
 from ludolf.extensions.session_view import EntryView, views
@@ -68,6 +65,9 @@ from ludolf.protocol.results import BashResult
 from ludolf.protocol.ui import UiRequest
 from ludolf.session.compaction import Preparation
 from ludolf.session.entries import BranchSummaryBody, CompactionBody, Entry, entry_json, fields
+
+if TYPE_CHECKING:
+    from ludolf.engine.features.script_extensions.scripts import ScriptExtensions
 
 T = TypeVar("T")
 SHUTDOWN_SECONDS = 1.5
@@ -100,6 +100,7 @@ class ExtensionBridge(Feature):
         self._updates: list[payloads.Payload] = []
         self._deadline: float | None = None
         self._extensions = Extensions(self.report)
+        self._scripts: ScriptExtensions | None = None
 
     def _wants(self, name: str) -> bool:
         return self._extensions.runner.wants(name)
@@ -122,6 +123,7 @@ class ExtensionBridge(Feature):
             sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment,misc]  # any stream will do
         limit = _seconds(engine.workspace.settings.handler_timeout_ms)
         extensions = Extensions(self.report, flags=engine.workspace.options.flags, limit=limit)
+        extensions.runtime.catalog = engine.models.registry
         await self._load(extensions)
         self._guard_code(move)
         for text in extensions.flag_errors():
@@ -166,13 +168,22 @@ class ExtensionBridge(Feature):
             workspace.files,
             paths=options.extensions,
             discover=not options.no_extensions,
+            scripts=workspace.settings.script_extensions,
         )
-        store = workspace.files.given is None
-        text = unsupported_warning(workspace.home, found.unsupported, store=store)
-        if text is not None:
-            workspace.warn(f"Warning: {text}")
         factories = [factory_origin(factory) for factory in options.factories]
-        return [*found.errors, *await extensions.load([*factories, *found.origins])]
+        origins = [self._runnable(origin) for origin in found.origins]
+        return [*found.errors, *await extensions.load([*factories, *origins])]
+
+    def _runnable(self, origin: ExtensionFile) -> ExtensionFile:
+        """Return an extension that can be loaded; the first script starts Node."""
+        if not origin.script:
+            return origin
+        if self._scripts is None:
+            from ludolf.engine.features.script_extensions.scripts import ScriptExtensions
+
+            self._scripts = ScriptExtensions(self._engine, self.report)
+        self._scripts.start_early()
+        return self._scripts.origin(origin)
 
     async def _project_is_trusted(self, extensions: Extensions) -> bool:
         home, options = self._engine.workspace.home, self._engine.workspace.options
@@ -194,6 +205,8 @@ class ExtensionBridge(Feature):
             self._engine.models.transport.watcher = _ProviderWatch(extensions.runner)
         self._engine.toolset.invalidate()
         extensions.bind(EngineHost(self._engine, self._dialogs))
+        if self._scripts is not None:
+            self._scripts.bind()
         await extensions.runner.emit(start)
         if self._wants("resources_discover"):
             reason: Literal["startup", "reload"]
@@ -217,8 +230,14 @@ class ExtensionBridge(Feature):
         self._host_dialogs.dismiss_all()
         extensions, self._extensions = self._extensions, Extensions(self.report)
         await extensions.close()
+        if self._scripts is not None:
+            self._scripts.leave(fresh=reason == "reload")
         self._engine.models.transport.watcher = None
         self._engine.toolset.invalidate()
+
+    async def close(self) -> None:
+        if self._scripts is not None:
+            await self._scripts.close()
 
     def answer_dialog(self, answer: Any) -> None:
         self._host_dialogs.answer(answer)
@@ -277,6 +296,8 @@ class ExtensionBridge(Feature):
 
     def _is_handled(self, event: Event) -> bool:
         self._teller.note(event)
+        if self._scripts is not None and type(event) is events.ToolUpdate:
+            self._scripts.add_progress(event)
         name = NAMES.get(type(event))
         return name is not None and self._wants(name)
 
@@ -284,6 +305,8 @@ class ExtensionBridge(Feature):
         await self._run(self._runner.emit(self._teller.payload(event)))
 
     def on_update(self, update: events.MessageUpdate) -> None:
+        if self._scripts is not None:
+            self._scripts.add_update(update)
         if self._wants("message_update"):
             self._updates.append(self._teller.payload(update))
 
@@ -726,29 +749,14 @@ class Teller:
         """Return the payload of an event whose type is in `NAMES`."""
         if isinstance(event, events.MessageUpdate):
             return payloads.MessageUpdate(
-                message=event.draft.snapshot(), assistant_message_event=answer_piece(event.event)
+                message=event.draft.snapshot(),
+                assistant_message_event=payloads.answer_piece(event.event),
             )
         if isinstance(event, events.TurnStart):
             return payloads.TurnStart(turn_index=self.turn_index, timestamp=now_ms())
         # The other payloads have fields of their event.
         kind = _PAYLOADS[type(event)]
         return kind(**{name: getattr(event, name) for name in kind.__struct_fields__})
-
-
-def answer_piece(event: StreamEvent) -> payloads.AnswerPiece:
-    """Convert a stream event to the payload form."""
-    if isinstance(event, BlockDelta):
-        return payloads.AnswerPiece(
-            type=f"{event.kind}_delta", content_index=event.index, delta=event.delta
-        )
-    if not isinstance(event, BlockEnd):
-        return payloads.AnswerPiece(type=f"{event.kind}_start", content_index=event.index)
-    end = payloads.AnswerPiece(type=f"{event.kind}_end", content_index=event.index)
-    match event.block:
-        case ToolCall():
-            return end.replace(tool_call=event.block)
-        case Text(text=text) | Thinking(thinking=text):
-            return end.replace(content=text)
 
 
 def _seconds(limit: int | Mapping[str, int]) -> Limit:

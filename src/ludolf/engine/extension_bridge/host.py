@@ -1,10 +1,11 @@
 """The engine as extensions use it."""
 
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import structs
 
 from ludolf.agent.events import MessageEnd, MessageStart
 from ludolf.agent.scope import StartedCoroutine
@@ -14,7 +15,7 @@ from ludolf.ai.messages import CustomMessage, Image, Part, ThinkingLevel, text_o
 from ludolf.ai.models import Model
 from ludolf.base import CommandError
 from ludolf.base.programs import safe_path
-from ludolf.config.models.models_file import make_model
+from ludolf.config.models.models_file import ProviderEntry, make_model
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput, TreeMove, Vetoed
@@ -218,10 +219,34 @@ class EngineHost:
         if backend is not None:
             self._engine.models.providers.register(backend)
         made = [make_model(provider.name, entry, one, None) for one in entry.models]
-        headers = {header: value for header, value in entry.headers.items() if value is not None}
-        removed = tuple(header for header in entry.headers if header not in headers)
-        access = Access(key=entry.api_key, headers=headers, without=removed)
-        self.registry.register(made, Access() if backend is not None else access)
+        if not made and backend is None:
+            # As in pi: an address or headers alone change the models that the provider has.
+            known = self.registry.of_provider(provider.name)
+            made = [one.replace(base_url=entry.base_url or one.base_url) for one in known]
+        self.registry.register(made, self._admission(entry))
+        models = self._engine.models
+        if models.current is not None and models.current.provider == provider.name:
+            current = models.current
+            models.current = self.registry.find(current.provider, current.id) or current
+
+    def _admission(self, entry: ProviderEntry) -> Callable[[Model], Access | None]:
+        """Return how requests get the key and the headers that an extension states."""
+        keyring = self.registry.keyring
+        resolve = keyring.resolver.resolve
+        stated = {name: value for name, value in entry.headers.items() if value is not None}
+        removed = tuple(name for name in entry.headers if name not in stated)
+
+        def access(model: Model) -> Access | None:
+            stored = self.registry.entry(model.provider)
+            configured = entry.api_key or (stored.api_key if stored is not None else None)
+            granted = keyring.access(model.provider, configured) or Access()
+            headers = {name: resolve(value) or "" for name, value in stated.items()}
+            if entry.auth_header and granted.key:
+                headers = {"Authorization": f"Bearer {granted.key}", **headers}
+            merged = {**granted.headers, **headers}
+            return structs.replace(granted, headers=merged, without=removed)
+
+        return access
 
     def provide_mcp_servers(self, servers: Mapping[str, Mapping[str, Any]]) -> None:
         if servers or self._engine.has_mcp:

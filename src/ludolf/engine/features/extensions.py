@@ -46,7 +46,8 @@ def may_have_extensions(workspace: Workspace) -> bool:
         return True
     if options.no_extensions:
         return False
-    if workspace.settings.extensions or (home.agent / "extensions").is_dir():
+    settings = workspace.settings
+    if settings.extensions or settings.packages or (home.agent / "extensions").is_dir():
         return True
     if (home.project / "extensions").is_dir():
         return True

@@ -210,7 +210,7 @@ class TurnIO(AgentIO):
         if tool is None:
             raise ToolFailure(f"Tool {call.name} not found")
         arguments = call.arguments
-        prepared = tool.prepare(arguments) if isinstance(arguments, dict) else arguments
+        prepared = await tool.prepare(arguments) if isinstance(arguments, dict) else arguments
         args = check_arguments(call.name, tool.parameters, prepared)
         if not whole:
             raise ToolFailure(BROKEN.format(name=call.name))

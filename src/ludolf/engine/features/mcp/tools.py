@@ -47,7 +47,7 @@ class McpTool(ToolDefaults):
         self._user = user
         self._folder = folder
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         return without_placeholders(self.definition.parameters, args)
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:

@@ -134,7 +134,7 @@ class YieldTool(ToolDefaults):
         self._when_given = when_given
         self.outcome: SubagentOutcome | None = None
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         if "result" not in args and ("data" in args or "error" in args):
             return {"result": dict(args)}
         result = args.get("result")

@@ -94,7 +94,7 @@ class TaskTool(Component, ToolDefaults):
         listed = [f"- {name}: {kind.description}" for name, kind in kinds.items()]
         return "\n".join((_ABOUT, "Kinds of agents:", *listed))
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         """One task may be given without a list."""
         if "tasks" not in args and "task" in args:
             return {"context": args.get("context", ""), "tasks": [dict(args)]}

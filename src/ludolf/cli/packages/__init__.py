@@ -1,0 +1,1 @@
+"""Install, update, remove and list packages of pi."""
