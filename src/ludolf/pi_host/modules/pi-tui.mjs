@@ -129,6 +129,7 @@ export function ownExports() {
     isFocusable: (component) => component !== null && "focused" in (component ?? {}),
     CURSOR_MARKER: "\x1b_pi:c\x07",
     getCapabilities: () => ({ ...NO_TERMINAL }),
+    allocateImageId: () => 1 + Math.floor(Math.random() * 0xfffffffe),
     deleteKittyImage: () => "",
     deleteAllKittyImages: () => "",
     hyperlink: (text, url) => `\x1b]8;;${url}\x1b\\${text}\x1b]8;;\x1b\\`,
