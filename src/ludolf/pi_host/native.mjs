@@ -29,15 +29,25 @@ export async function nativeImport(path, options) {
 }
 
 function resolve(specifier, context, next) {
-  const virtual = globalThis[shared];
-  if (specifier in virtual) return { url: SCHEME + specifier, shortCircuit: true };
   const epoch = /\?epoch=\d+$/.exec(context.parentURL ?? "")?.[0];
+  if (specifier in globalThis[shared]) return ours(specifier, epoch, () => next(specifier, context));
   if (epoch === undefined || !/^\.{0,2}\//.test(specifier)) return next(specifier, context);
   const base = new URL(specifier, context.parentURL);
   base.search = "";
   const found = candidates(fileURLToPath(base)).find((file) => extname(file) && existsSync(file));
   if (found === undefined) return next(specifier, context);
   return { url: pathToFileURL(found).href + epoch, shortCircuit: true };
+}
+
+// Installed packages, such as a real pi, take what is installed next to them, else our module.
+function ours(specifier, epoch, installed) {
+  const own = { url: SCHEME + specifier, shortCircuit: true };
+  if (epoch !== undefined) return own;
+  try {
+    return installed();
+  } catch {
+    return own;
+  }
 }
 
 function candidates(path) {
