@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,13 @@ from tests.process.harness import Lab
 
 
 def _found() -> NodeHost | None:
-    nowhere = Path("/nowhere")
-    try:
-        return asyncio.run(
-            find_node(Home(agent=nowhere, cwd=nowhere, user=nowhere), os.environ, None)
-        )
-    except NoNode:
-        return None
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)  # the version of Node is stored here
+        try:
+            home = Home(agent=folder, cwd=folder, user=folder)
+            return asyncio.run(find_node(home, os.environ, None))
+        except NoNode:
+            return None
 
 
 NODE = _found()
