@@ -151,6 +151,19 @@ def _rename_and_delete(terminal: TmuxTerminal) -> None:
     _close(terminal)
 
 
+def _log_in_and_out(terminal: TmuxTerminal, lab: Lab) -> None:
+    _order(terminal, "/login", "Log in to  ")
+    terminal.type("mistral")
+    terminal.wait_for("1 of ")
+    terminal.press("Enter")
+    terminal.wait_for("API key for mistral:")
+    _order(terminal, "key-123", "Logged in to mistral.")
+    assert "key-123" in (lab.agent / "auth.json").read_text()
+    assert "mistral" in _order(terminal, "/logout", "Log out of")
+    terminal.press("Enter")
+    terminal.wait_for("The credentials of mistral are removed.")
+
+
 def test_commands_and_pickers_act_on_the_session(lab: Lab) -> None:
     lab.server.add(answer("First."), answer("Second."))
     with tmux_terminal(lab, 100, 30) as terminal:
@@ -178,6 +191,7 @@ def test_commands_and_pickers_act_on_the_session(lab: Lab) -> None:
         _order(terminal, "/copy", "sent to the clipboard")
         assert b"]52;c;" + b64encode(b"First.") in terminal.written()
         _order(terminal, "/reload", "were read again.")
+        _log_in_and_out(terminal, lab)
         assert "next thinking level" in _order(terminal, "/hotkeys", "run a shell command")
         assert "Automatic compaction" in _order(terminal, "/settings", "Settings (Enter changes")
         _close(terminal)
