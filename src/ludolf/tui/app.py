@@ -98,8 +98,9 @@ class TerminalApp:
         """Work until the user leaves; returns the exit code."""
         self.view.enter_title(f"{self.folder} - ludolf")
         self.draw()
-        self.link.prepare()
         self._listen()
+        await asyncio.sleep(0)  # keys that are there already are drawn first
+        self.link.prepare()
         self.do(self._connect(self.start.session))
         try:
             code = await self._end
