@@ -82,6 +82,21 @@ class Provider(Protocol):
         ...
 
 
+class ProviderWrapper(Provider):
+    """A provider that changes requests or answers of another one. Subclasses define `stream`."""
+
+    def __init__(self, inner: Provider) -> None:
+        self._inner = inner
+
+    @property
+    def api(self) -> str:
+        return self._inner.api
+
+    @property
+    def abort_text(self) -> str:
+        return self._inner.abort_text
+
+
 class ModelAnswer(msgspec.Struct, frozen=True):
     """Result of a call: the final message, and for failures the kind and the requested delay."""
 

@@ -1,7 +1,6 @@
 """Print and JSON mode: answer the prompts from arguments, files and stdin, then exit."""
 
 import asyncio
-import base64
 import contextlib
 import os
 import re
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from ludolf.ai.messages import AssistantMessage, Image, Part, Text
+from ludolf.ai.messages import AssistantMessage, Image, Text
 from ludolf.base import CommandError, ConfigError, dumps
 from ludolf.cli.progress import AnswerSink, ProgressLine, ProgressSink, is_watched
 from ludolf.cli.run_result import RunRecord, read_answer_tool
@@ -269,7 +268,7 @@ def gather_prompts(arguments: Arguments) -> list[PromptInput]:
     Raises:
         ConfigError: a file is missing.
     """
-    text, images = _stdin_text(), list[Part]()
+    text, images = _stdin_text(), list[Image]()
     messages = _messages(arguments.messages)
     for name in arguments.files:
         text += _file_text((arguments.cwd / os.path.expanduser(name)).absolute(), images)
@@ -305,7 +304,7 @@ def _stdin_text() -> str:
         reminder.cancel()
 
 
-def _file_text(path: Path, images: list[Part]) -> str:
+def _file_text(path: Path, images: list[Image]) -> str:
     """Return the text for a file; an image is added to `images`."""
     if path.is_dir():
         raise ConfigError(f"{path} is a folder. @ takes files; name a folder in the message.")
@@ -314,11 +313,6 @@ def _file_text(path: Path, images: list[Part]) -> str:
     data = path.read_bytes()
     if not data:
         return ""
-    from ludolf.tools.images import sniff
+    from ludolf.tools.images import file_in_prompt
 
-    mime = sniff(data)
-    if mime is None:
-        text = data.decode("utf-8", "replace")
-        return f'<file name="{path}">\n{text}\n</file>\n'
-    images.append(Image(data=base64.b64encode(data).decode(), mime_type=mime))
-    return f'<file name="{path}"></file>\n'
+    return file_in_prompt(path, data, images)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ludolf.base import CommandError, LudolfError, Value
 from ludolf.fleet.folder import BatchHistory, read_history
-from ludolf.fleet.git import is_url, read_git
+from ludolf.fleet.git import is_url
 from ludolf.fleet.plan import BatchPlan, SelectedTasks, select_tasks
 from ludolf.fleet.tasks import Task, render_prompt
-from ludolf.fleet.workspace import existing_folder
+from ludolf.fleet.workspace import existing_folder, find_commit
 
 _FREE_BYTES = 1 << 30
 _HANDLES_PER_AGENT = 4
@@ -77,11 +77,10 @@ async def _repository_problem(task: Task, plan: BatchPlan) -> str | None:
     try:
         name = repo or task.item.get("folder") or "."
         source = existing_folder(Path(plan.setup.start), name)
+        if ref is not None:
+            await find_commit(source, ref)
     except CommandError as error:
         return str(error)
-    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-    if ref is not None and not await read_git(*words, cwd=source):
-        return f'{source} has no commit "{ref}".'
     return None
 
 

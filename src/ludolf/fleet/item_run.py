@@ -13,10 +13,10 @@ from msgspec import UNSET, structs
 from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.gate import RequestGate
 from ludolf.ai.messages import Usage
-from ludolf.base import ConfigError, LudolfError, Warn
+from ludolf.base import LudolfError, Warn
 from ludolf.base.trace_context import TraceContext
 from ludolf.config.settings.options import Options
-from ludolf.config.settings.session_request import choice_fields
+from ludolf.config.settings.session_request import with_choices
 from ludolf.engine.features.structured_answers import answer_tool_for
 from ludolf.fleet.agents import AgentAnswer, ItemAgent, LocalAgent
 from ludolf.fleet.folder import DiskFull, disk_full, private_folder, write_private
@@ -51,23 +51,6 @@ INTERRUPTED_TEXT = (
 CHECK_FAILED = "The check failed. Correct the cause."
 # Failures after which the same request may succeed later.
 TRANSIENT = frozenset((*RETRYABLE, "via"))
-
-
-def session_options(choices: Mapping[str, Any], cwd: Path) -> Options:
-    """Return the options of a session from their names in camelCase.
-
-    Raises:
-        ConfigError: an option is unknown, or its value has the wrong type.
-    """
-    options, fields = Options(cwd=cwd), choice_fields()
-    for name, value in choices.items():
-        if name not in fields:
-            raise ConfigError(f"Unknown option: {name}.")
-        try:
-            setattr(options, fields[name].name, msgspec.convert(value, fields[name].type))
-        except msgspec.ValidationError as error:
-            raise ConfigError(f"Option {name}: {error}.") from error
-    return options
 
 
 def mirrors_folder(environ: Mapping[str, str]) -> Path:
@@ -328,7 +311,7 @@ class ItemRun:
         self, place: ItemWorkspace, end: SessionEnd | None, tool: AnswerTool[Any] | None
     ) -> ItemAgent:
         setup = self._setup
-        options = session_options(setup.choices, Path(place.cwd))
+        options = with_choices(Options(cwd=Path(place.cwd)), setup.choices)
         options.model = self._order.item.get("model", options.model)
         if options.model != setup.choices.get("model"):
             options.provider = None

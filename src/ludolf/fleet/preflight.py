@@ -4,11 +4,12 @@ import os
 from pathlib import Path
 
 from ludolf.base import ConfigError, LudolfError, Warn
+from ludolf.config.settings.options import Options
+from ludolf.config.settings.session_request import with_choices
 from ludolf.engine.build import build
 from ludolf.engine.features.structured_answers import answer_tool_for
 from ludolf.engine.start import OFFLINE
 from ludolf.engine.workspace import Workspace
-from ludolf.fleet.item_run import session_options
 from ludolf.fleet.orders import FleetSetup
 from ludolf.fleet.pipes import WorkerReady
 
@@ -30,7 +31,7 @@ async def prepare_session(setup: FleetSetup, warn: Warn) -> tuple[WorkerReady, F
         return WorkerReady(), setup
     if setup.offline:
         os.environ["PI_OFFLINE"] = "1"
-    options = session_options(setup.choices, Path(setup.start))
+    options = with_choices(Options(cwd=Path(setup.start)), setup.choices)
     options.no_session = True
     options.sandbox = "off"
     engine = build(options, warn)

@@ -1,6 +1,5 @@
 """Files of an item that go with its prompt: texts before it, images next to it."""
 
-import base64
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ def with_files(
     Raises:
         CommandError: a file does not exist, or cannot be read.
     """
-    from ludolf.tools.images import sniff
+    from ludolf.tools.images import file_in_prompt
 
     text, images = "", list[Image]()
     for name in names:
@@ -30,12 +29,7 @@ def with_files(
             data = read_bytes(path, within=None, limit=MOST_FILE_BYTES) or b""
         except (ConfigError, FileRefused) as error:
             raise CommandError(f"The file {path} cannot be read: {error}") from error
-        mime = sniff(data)
-        if mime is None:
-            text += f'<file name="{path}">\n{data.decode("utf-8", "replace")}\n</file>\n'
-        else:
-            images.append(Image(data=base64.b64encode(data).decode(), mime_type=mime))
-            text += f'<file name="{path}"></file>\n'
+        text += file_in_prompt(path, data, images)
     return text + prompt, images
 
 

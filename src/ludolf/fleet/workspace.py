@@ -179,7 +179,7 @@ async def _clone_of_path(source: Path, ref: str | None, work: Path) -> ItemWorks
 
 
 async def _clone(source: Path, ref: str | None, work: Path, origin: str | None) -> ItemWorkspace:
-    base = await _commit(source, ref)
+    base = await find_commit(source, ref)
     words = ("--local", "--quiet", *(() if ref is None else ("--no-checkout",)))
     part = partial_path(work)
     await git("clone", *words, "--", str(source), str(part), cwd=work.parent)
@@ -191,23 +191,19 @@ async def _clone(source: Path, ref: str | None, work: Path, origin: str | None) 
         await git("config", "remote.origin.url", origin, cwd=part)
         await git("config", "remote.origin.pushurl", PUSH_DISABLED, cwd=part)
     part.rename(work)
-    return ItemWorkspace(
-        kind="clone",
-        root=str(work),
-        cwd=str(work),
-        base=base,
-        commit=base,
-        objects=await _git_folder(source),
-        source=str(source),
-    )
+    return await _at_commit("clone", source, work, base)
 
 
 async def _worktree(source: Path, ref: str | None, work: Path) -> ItemWorkspace:
-    base = await _commit(source, ref)
+    base = await find_commit(source, ref)
     await git("worktree", "prune", cwd=source)
     await git("worktree", "add", "--quiet", "--detach", "--", str(work), base, cwd=source)
+    return await _at_commit("worktree", source, work, base)
+
+
+async def _at_commit(kind: WorkspaceKind, source: Path, work: Path, base: str) -> ItemWorkspace:
     return ItemWorkspace(
-        kind="worktree",
+        kind=kind,
         root=str(work),
         cwd=str(work),
         base=base,
@@ -222,7 +218,12 @@ async def _git_folder(source: Path) -> str:
     return os.path.join(source, os.fsdecode(found.strip()))
 
 
-async def _commit(source: Path, ref: str | None) -> str:
+async def find_commit(source: Path, ref: str | None) -> str:
+    """Return the commit that a branch, a tag or a commit names; HEAD without a name.
+
+    Raises:
+        CommandError: the repository does not have it.
+    """
     name = f"{ref or 'HEAD'}^{{commit}}"
     words = ("rev-parse", "--verify", "--quiet", "--end-of-options")
     found = await read_git(*words, name, cwd=source)

@@ -5,33 +5,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec import structs
-
 from ludolf.base import CommandError
 from ludolf.base.near import did_you_mean
 from ludolf.config.settings.options import Options
-from ludolf.config.settings.session_request import choice_fields
+from ludolf.config.settings.session_request import (
+    InvalidChoice,
+    choice_fields,
+    with_choices,
+)
 from ludolf.protocol.commands import invalid_parameter
 
 
-def with_choices(options: Options, choices: Mapping[str, Any]) -> Options:
+def opened_with(options: Options, choices: Mapping[str, Any]) -> Options:
     """Return the options with those that a client chose.
 
     Raises:
         CommandError: an option is unknown, or its value has the wrong type.
     """
-    changes: dict[str, Any] = {}
-    for name, value in choices.items():
-        field = choice_fields().get(name)
-        if field is None:
-            hint = did_you_mean(name, choice_fields())
-            raise CommandError(f'open: unknown option "{name}".{hint}')
-        try:
-            changes[field.name] = msgspec.convert(value, field.type)
-        except msgspec.ValidationError:
-            raise invalid_parameter("open", f"options.{name}") from None
-    return structs.replace(options, **changes)
+    try:
+        return with_choices(options, choices)
+    except InvalidChoice as error:
+        if error.cause is not None:
+            raise invalid_parameter("open", f"options.{error.name}") from None
+        hint = did_you_mean(error.name, choice_fields())
+        raise CommandError(f'open: unknown option "{error.name}".{hint}') from None
 
 
 def check_folder(cwd: str, roots: Sequence[Path]) -> Path:

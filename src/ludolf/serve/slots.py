@@ -20,7 +20,7 @@ from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.server import Open, SessionSummary
 from ludolf.serve.options import ServeOptions
 from ludolf.serve.seat import SHARED_DIALECT
-from ludolf.serve.session_options import check_folder, is_inside, with_choices
+from ludolf.serve.session_options import check_folder, is_inside, opened_with
 from ludolf.serve.slot import Slot, SlotSettings
 from ludolf.session.finder import (
     SessionFolder,
@@ -116,7 +116,7 @@ class LoadedSessions:
 
     def _session_options(self, command: Open) -> Options:
         base = self._options.options
-        options = with_choices(base, command.options or {})
+        options = opened_with(base, command.options or {})
         if command.cwd is not None or command.session in ("new", "last"):
             wanted = str(base.cwd) if command.cwd is None else command.cwd
             cwd = check_folder(wanted, self._options.roots)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib import import_module
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
@@ -98,6 +99,15 @@ def sniff(opening: bytes) -> str | None:
     if opening.startswith(b"RIFF") and opening[8:12] == b"WEBP":
         return "image/webp"
     return "image/bmp" if _is_bmp(opening) else None
+
+
+def file_in_prompt(path: Path, data: bytes, images: list[Image]) -> str:
+    """Return the text that stands for a file in a prompt; an image is added to `images`."""
+    mime = sniff(data)
+    if mime is None:
+        return f'<file name="{path}">\n{data.decode("utf-8", "replace")}\n</file>\n'
+    images.append(Image(data=base64.b64encode(data).decode(), mime_type=mime))
+    return f'<file name="{path}"></file>\n'
 
 
 async def fit_image(data: bytes, limits: ImageLimits | None) -> Fitted:

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
+from ludolf.base import ConfigError
 from ludolf.config.settings.options import Options
 
 # Named by other parameters of `open`, or only by Python programs.
@@ -41,6 +43,35 @@ def session_choices(options: Options) -> dict[str, Any]:
         if value not in (None, (), {}, False) or (name == "approve" and value is False):
             chosen[name] = value
     return chosen
+
+
+class InvalidChoice(ConfigError):
+    """A session cannot have this option; `cause` is None if there is no such option."""
+
+    def __init__(self, name: str, cause: str | None = None) -> None:
+        super().__init__(
+            f"Unknown option: {name}." if cause is None else f"Option {name}: {cause}."
+        )
+        self.name = name
+        self.cause = cause
+
+
+def with_choices(options: Options, choices: Mapping[str, Any]) -> Options:
+    """Return the options with those that were chosen, by their names in camelCase.
+
+    Raises:
+        InvalidChoice: an option is unknown, or its value has the wrong type.
+    """
+    changes: dict[str, Any] = {}
+    for name, value in choices.items():
+        field = choice_fields().get(name)
+        if field is None:
+            raise InvalidChoice(name)
+        try:
+            changes[field.name] = msgspec.convert(value, field.type)
+        except msgspec.ValidationError as error:
+            raise InvalidChoice(name, str(error)) from error
+    return structs.replace(options, **changes)
 
 
 def session_environment(environ: Mapping[str, str]) -> dict[str, str]:

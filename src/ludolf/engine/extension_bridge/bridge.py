@@ -182,6 +182,7 @@ class ExtensionBridge(Feature):
             from ludolf.engine.features.script_extensions.scripts import ScriptExtensions
 
             self._scripts = ScriptExtensions(self._engine, self.report)
+            self._engine.features.add(self._scripts, outermost=True)
         self._scripts.start_early()
         return self._scripts.origin(origin)
 
@@ -234,10 +235,6 @@ class ExtensionBridge(Feature):
             self._scripts.leave(fresh=reason == "reload")
         self._engine.models.transport.watcher = None
         self._engine.toolset.invalidate()
-
-    async def close(self) -> None:
-        if self._scripts is not None:
-            await self._scripts.close()
 
     def answer_dialog(self, answer: Any) -> None:
         self._host_dialogs.answer(answer)
@@ -296,8 +293,6 @@ class ExtensionBridge(Feature):
 
     def _is_handled(self, event: Event) -> bool:
         self._teller.note(event)
-        if self._scripts is not None and type(event) is events.ToolUpdate:
-            self._scripts.add_progress(event)
         name = NAMES.get(type(event))
         return name is not None and self._wants(name)
 
@@ -305,8 +300,6 @@ class ExtensionBridge(Feature):
         await self._run(self._runner.emit(self._teller.payload(event)))
 
     def on_update(self, update: events.MessageUpdate) -> None:
-        if self._scripts is not None:
-            self._scripts.add_update(update)
         if self._wants("message_update"):
             self._updates.append(self._teller.payload(update))
 

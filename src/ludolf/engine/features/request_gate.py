@@ -15,7 +15,7 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.gate import GateReport, RequestGate, lane_of
 from ludolf.ai.http.rate_limits import gate_report
-from ludolf.ai.provider import Provider, Request
+from ludolf.ai.provider import Provider, ProviderWrapper, Request
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.feature import Feature, Features
 
@@ -83,20 +83,12 @@ class Passage:
         self._gate.report(self._ticket, report)
 
 
-class GatedProvider(Provider):
+class GatedProvider(ProviderWrapper):
     """A provider whose requests wait at the gate."""
 
     def __init__(self, inner: Provider, requests: GatedRequests) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._requests = requests
-
-    @property
-    def api(self) -> str:
-        return self._inner.api
-
-    @property
-    def abort_text(self) -> str:
-        return self._inner.abort_text
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         lane, refusals, started = lane_of(request), 0, False

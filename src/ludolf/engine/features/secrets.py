@@ -19,7 +19,7 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.identity_cache import IdentityCache
 from ludolf.ai.messages import Message, OpaqueMessage, Thinking
 from ludolf.ai.models import Model
-from ludolf.ai.provider import Provider, Request
+from ludolf.ai.provider import Provider, ProviderWrapper, Request
 from ludolf.ai.record.scrubbing import parts_of, replace_spans
 from ludolf.ai.secret_names import is_place_name, is_secret_name
 from ludolf.ai.secret_values import SHORTEST, Finder, encodings, looks_like_key
@@ -342,20 +342,12 @@ class Mask:
         return placeholder
 
 
-class MaskedProvider(Provider):
+class MaskedProvider(ProviderWrapper):
     """The one way to a model while secrets are masked."""
 
     def __init__(self, inner: Provider, mask: Mask) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._mask = mask
-
-    @property
-    def api(self) -> str:
-        return self._inner.api
-
-    @property
-    def abort_text(self) -> str:
-        return self._inner.abort_text
 
     def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         return self._inner.stream(self._mask.request(request), draft)

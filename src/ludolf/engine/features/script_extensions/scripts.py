@@ -13,6 +13,7 @@ from ludolf.agent.scope import Scope, Tasks
 from ludolf.base import CommandError, LudolfError
 from ludolf.engine.engine import Engine
 from ludolf.engine.extension_bridge.host import host_mode
+from ludolf.engine.feature import Feature
 from ludolf.engine.features.script_extensions.extension import ScriptExtension
 from ludolf.engine.features.script_extensions.link import (
     ScriptError,
@@ -34,6 +35,7 @@ from ludolf.extensions.loader import ExtensionFile
 from ludolf.extensions.registry import Extension, Registry
 from ludolf.extensions.runtime import STALE, NotReady
 from ludolf.functions.isolation import Failed, call_now
+from ludolf.protocol.events import Event
 from ludolf.session.tree import Session
 from ludolf.tools.process import ProcessCommand, StartError
 
@@ -42,7 +44,7 @@ SILENCE_SECONDS = 10.0
 Report = Callable[[str, str, str], None]
 
 
-class ScriptExtensions:
+class ScriptExtensions(Feature):
     """Starts the host process for the first script; ends it with the engine.
 
     A process that ends is started again once in a session; the second time its scripts stay
@@ -110,15 +112,18 @@ class ScriptExtensions:
 
     # ------------------------------------------------------------ one-way events
 
-    def add_update(self, update: events.MessageUpdate) -> None:
-        """Send a piece of an answer to scripts that watch answers."""
+    def on_update(self, update: events.MessageUpdate) -> None:
         if self._link is not None and self._watches("message_update"):
             self._link.pieces.add_update(update)
 
-    def add_progress(self, update: events.ToolUpdate) -> None:
-        """Send the progress of a tool to scripts that watch tools."""
-        if self._link is not None and self._watches("tool_execution_update"):
-            self._link.pieces.add_progress(update)
+    async def before_event(self, event: Event) -> None:
+        self.after_event(event)
+
+    def after_event(self, event: Event) -> None:
+        if not isinstance(event, events.ToolUpdate) or self._link is None:
+            return
+        if self._watches("tool_execution_update"):
+            self._link.pieces.add_progress(event)
 
     def _watches(self, event: str) -> bool:
         return any(event in script.watches.values() for script in self._scripts.values())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ludolf.config.settings.home import has_global_provider
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.features.telemetry.content import ContentRules, content_rules
+from ludolf.engine.features.telemetry.daemon import post_to_loop, run_in_daemon
 from ludolf.engine.features.telemetry.door import TelemetryDoor
 
 if TYPE_CHECKING:
@@ -66,22 +67,14 @@ class TelemetryBackend:
             return
         from ludolf.engine.features.telemetry.setup import release
 
-        over = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def work() -> None:
-            release(pipeline, self._warn)
-            _post(loop, over.set)
-
-        threading.Thread(target=work, daemon=True).start()
-        await over.wait()
+        await run_in_daemon(lambda: release(pipeline, self._warn))
 
     # ------------------------------------------------------------ in the thread
 
     def _set_up(self, content: ContentRules, mode: str, on_ready: Callable[[], None]) -> None:
         self.door.call(self._connect, content, mode)
         assert self._loop is not None
-        _post(self._loop, self._finish, on_ready)
+        post_to_loop(self._loop, self._finish, on_ready)
 
     def _connect(self, content: ContentRules, mode: str) -> None:
         try:
@@ -154,7 +147,7 @@ class TelemetryBackend:
         if self._loop is None:
             self._bundles.workspace.warn(text)
         else:
-            _post(self._loop, self._report, text)
+            post_to_loop(self._loop, self._report, text)
 
     def _report(self, text: str) -> None:
         self._bundles.conversation.hub.report(text)
@@ -171,11 +164,3 @@ def _providers_of(tracer: Any) -> "TelemetryProviders":
     return TelemetryProviders(
         tracer or get_tracer_provider(), get_meter_provider(), get_logger_provider()
     )
-
-
-def _post(loop: asyncio.AbstractEventLoop, work: Callable[..., object], *args: object) -> None:
-    """Call something in a loop, unless the loop has ended."""
-    try:
-        loop.call_soon_threadsafe(work, *args)
-    except RuntimeError:
-        return

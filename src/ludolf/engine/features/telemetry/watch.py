@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Protocol
 
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.provider import Provider, Request
+from ludolf.ai.provider import Provider, ProviderWrapper, Request
 
 
 class RequestWatch(Protocol):
@@ -21,20 +21,12 @@ class RequestWatch(Protocol):
         """Called when the stream of such a request has ended; `whole` unless it broke off."""
 
 
-class WatchedProvider(Provider):
+class WatchedProvider(ProviderWrapper):
     """Adds nothing to the answer of a turn, whose stream is that of the provider itself."""
 
     def __init__(self, inner: Provider, watch: RequestWatch) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._watch = watch
-
-    @property
-    def api(self) -> str:
-        return self._inner.api
-
-    @property
-    def abort_text(self) -> str:
-        return self._inner.abort_text
 
     def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         sent, key = self._watch.send(request, draft)
