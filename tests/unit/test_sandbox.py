@@ -307,6 +307,15 @@ def test_bubblewrap_gives_commands_a_tmp_of_their_own(place: Place) -> None:
     assert shell.says("ps -e -o pid= | wc -l || true") < "9"
 
 
+@MEANS
+def test_the_folder_for_output_outlives_the_first_of_two_sessions(
+    using: Using, place: Place
+) -> None:
+    first, second = place.sandbox(using), place.sandbox(using)
+    first.close()
+    assert second.tmp.kept.is_dir()
+
+
 def test_bubblewrap_is_not_taken_from_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,10 +137,16 @@ def test_the_spill_folder_is_private_and_loses_old_files(
     old, new = folder / "pi-bash-old.log", folder / "pi-bash-new.log"
     old.touch()
     new.touch()
-    os.utime(old, (0, 0))
+    in_sandbox, unused = folder / "output-1", folder / "output-2"
+    in_sandbox.mkdir()
+    unused.mkdir()
+    for path in (old, unused):
+        os.utime(path, (0, 0))
     assert spill_folder() == folder
     assert not old.exists()
+    assert not unused.exists()
     assert new.exists()
+    assert in_sandbox.exists()
 
 
 def test_a_spill_folder_open_to_others_is_not_used(

@@ -268,9 +268,12 @@ def _remove_old(folder: Path) -> None:
     limit = time.time() - _KEEP_SECONDS
     for entry in os.scandir(folder):
         try:
+            is_old = entry.stat(follow_symlinks=False).st_mtime < limit
             if entry.name.startswith(OUTPUT_PREFIX):
                 _remove_old(Path(entry.path))
-            elif entry.stat(follow_symlinks=False).st_mtime < limit:
+                if is_old:
+                    os.rmdir(entry.path)
+            elif is_old:
                 os.unlink(entry.path)
         except OSError:
             continue  # another process of ours may clean up at the same time

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -119,9 +118,8 @@ class Sandbox:
 
     def close(self) -> None:
         self._means.close()
+        # `tmp.kept` stays: other sessions in the same folder mount it.
         _remove(self._box)
-        with suppress(OSError):  # not empty: it contains output that a later session may read
-            self.tmp.kept.rmdir()
 
     def _policy(self, cwd: Path) -> Policy:
         return Policy(ground=self.ground, cwd=cwd, start=self._start)
