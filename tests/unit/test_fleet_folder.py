@@ -133,8 +133,12 @@ def test_a_full_disk_is_told_from_other_errors(tmp_path: Path) -> None:
     file.close()
 
 
-def test_the_cost_of_sessions_skips_lines_that_are_not_entries(tmp_path: Path) -> None:
-    entry = {"type": "message", "message": {"role": "assistant", "usage": {"cost": {"total": 0.5}}}}
-    text = dumps(entry) + b"\n" + b'{"type":"session"}\nnonsense\n' + dumps(entry) + b"\n{"
-    (tmp_path / "a.jsonl").write_bytes(text)
+def test_the_cost_of_sessions_counts_answers_and_summaries_and_skips_other_lines(
+    tmp_path: Path,
+) -> None:
+    usage = {"cost": {"total": 0.5}}
+    answer = {"type": "message", "message": {"role": "assistant", "usage": usage}}
+    summary = {"type": "compaction", "summary": "Short.", "usage": usage}
+    lines = (dumps(answer), b'{"type":"session"}', b"nonsense", dumps(summary), b"{")
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
     assert cost_of_sessions(tmp_path) == 1.0

@@ -336,6 +336,7 @@ class _StoredMessage(msgspec.Struct):
 
 class _StoredEntry(msgspec.Struct):
     message: _StoredMessage | None = None
+    usage: _StoredUsage | None = None  # of a summary, or of a subagent
 
 
 def cost_of_sessions(folder: Path) -> float:
@@ -345,11 +346,12 @@ def cost_of_sessions(folder: Path) -> float:
         with path.open("rb") as file:
             for line in file:
                 try:
-                    message = decoder.decode(line).message
+                    entry = decoder.decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     continue
-                if message is not None and message.usage is not None:
-                    total += message.usage.cost.total
+                for source in (entry, entry.message):
+                    if source is not None and source.usage is not None:
+                        total += source.usage.cost.total
     return total
 
 
