@@ -24,6 +24,9 @@ MCP_FEATURE = ("ludolf.engine.features.mcp", "ludolf.engine.features.mcp.feature
 LATER = (
     "PIL",
     "aiohttp",
+    "httptools",
+    "ludolf.ai.http.exchange",
+    "ludolf.ai.http.pool",
     "argparse",
     "attr",
     "dataclasses",
