@@ -11,12 +11,10 @@ from ludolf.ai.http.address import UrlParts, split_url
 from ludolf.ai.http.connection import HttpConnection
 from ludolf.ai.http.headers import request_head
 from ludolf.ai.http.proxy import LOOPBACK, Proxy
+from ludolf.ai.http.sockets import connected_socket
 
 if TYPE_CHECKING:
     from ssl import SSLContext
-
-# Time after which the next address of a host is tried too (RFC 8305).
-NEXT_ADDRESS_SECONDS = 0.25
 
 
 async def dial(
@@ -32,11 +30,9 @@ async def dial(
     shown = f"proxy {first.endpoint}" if proxy is not None else url.origin
     tls = _prepare_tls() if first.is_secure or url.is_secure else None
     async with _step(first, shown, seconds):
+        connected = await connected_socket(first.host, first.port)
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: HttpConnection(buffer),
-            first.host,
-            first.port,
-            happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
+            lambda: HttpConnection(buffer), sock=connected
         )
     try:
         if tls is not None and first.is_secure:
@@ -68,9 +64,7 @@ async def _step(url: UrlParts, shown: str, seconds: float) -> AsyncIterator[None
         if limit.expired():
             raise TimeoutError(f"no connection to {shown} within {seconds:g} s") from None
         reason = error.strerror or str(error) or type(error).__name__
-        # With several addresses, asyncio puts all errors into one text.
-        is_refused = error.errno == ECONNREFUSED or f"[Errno {ECONNREFUSED}]" in reason
-        is_local = is_refused and url.host in LOOPBACK
+        is_local = error.errno == ECONNREFUSED and url.host in LOOPBACK
         raise ProviderError(
             f"Connection error: {reason} ({shown})", kind="unreachable" if is_local else None
         ) from error

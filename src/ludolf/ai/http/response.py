@@ -140,10 +140,14 @@ class IncomingResponse:
         if status < 200:
             self._skip_provisional()
             return
+        encodings = [value for name, value in self._pairs if name.lower() == b"transfer-encoding"]
+        if any(value.strip().lower() != b"chunked" for value in encodings):
+            self._refuse("its transfer encoding is not supported")
+            return
         self.status, self.has_head, self._overhead = status, True, 0
         self.headers = ResponseHeaders(self._pairs)
         self.keeps_alive = self._parser.should_keep_alive()
-        self._frame_body()
+        self._find_end(has_chunks=bool(encodings))
         self._wake()
 
     def on_body(self, data: bytes) -> None:
@@ -215,17 +219,14 @@ class IncomingResponse:
         if self._provisional > MAX_PROVISIONAL:
             self._refuse(f"more than {MAX_PROVISIONAL} provisional responses")
 
-    def _frame_body(self) -> None:
+    def _find_end(self, *, has_chunks: bool) -> None:
         """Find out where the body ends; the parser does that for lengths and chunks."""
-        encodings = [value for name, value in self._pairs if name.lower() == b"transfer-encoding"]
-        if any(value.strip().lower() != b"chunked" for value in encodings):
-            self._refuse("its transfer encoding is not supported")
-        elif self._method == "CONNECT" and self.status < 300:
+        if self._method == "CONNECT" and self.status < 300:
             self.is_complete = self.keeps_alive = True  # the tunnel begins here
         elif self._method == "HEAD":
             self.is_complete = True
             self.keeps_alive = False  # the parser still expects a body
-        elif not encodings and "content-length" not in self.headers:
+        elif not has_chunks and "content-length" not in self.headers:
             self._ends_with_connection = self.status not in _WITHOUT_BODY
 
     def _refuse(self, reason: str) -> None:
