@@ -29,6 +29,7 @@ from ludolf.base import dumps
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
+from ludolf.engine.hub import Sink
 from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.events import Event
 from ludolf.protocol.framing import Frame
@@ -72,6 +73,12 @@ class MemoryStdio:
     def flush(self) -> None:
         pass  # each frame is heard at once
 
+    def begin_burst(self) -> None:
+        pass
+
+    def end_burst(self) -> bool:
+        return False  # so that each burst waits in `room`
+
     lags = False
 
     def has_room(self) -> bool:
@@ -85,7 +92,7 @@ class MemoryStdio:
         await asyncio.sleep(0)
 
 
-class Recorder:
+class Recorder(Sink):
     """A sink beside the server's: all events, and a look at the disk at each finished message."""
 
     def __init__(self, engine: Engine) -> None:
@@ -97,12 +104,6 @@ class Recorder:
         self.events.append(event)
         if isinstance(event, MessageEnd) and not self._is_stored(event):
             self.late.append(event)
-
-    def has_room(self) -> bool:
-        return True
-
-    async def room(self) -> None:
-        """There is always room."""
 
     def _is_stored(self, event: MessageEnd) -> bool:
         session = self._engine.session

@@ -94,11 +94,17 @@ class AgentIO(Protocol):
     def post(self, event: MessageUpdate) -> None:
         """Called for every piece of an answer; must not block. A StreamCut ends the answer."""
 
+    def begin_burst(self) -> None:
+        """Called before the pieces of one network read."""
+
     def has_room(self) -> bool:
         """Called within a burst of pieces; False ends the burst because a reader is slow."""
 
+    def end_burst(self) -> bool:
+        """Called after a burst; sends it. False means that `yield_to_loop` has to follow."""
+
     async def yield_to_loop(self) -> None:
-        """Called after a burst of pieces; waits while a slow reader has too much unread data."""
+        """Called after many pieces; waits while a slow reader has too much unread data."""
 
     def model(self) -> Model:
         """Return the model to name in a message that no provider created."""

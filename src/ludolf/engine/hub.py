@@ -14,6 +14,14 @@ class Sink(Protocol):
     def take(self, event: Event) -> None:
         """Send an event at once, in order; must not wait and must not fail."""
 
+    def begin_burst(self) -> None:
+        """Several events follow at once; sending may wait for `end_burst`."""
+        return
+
+    def end_burst(self) -> bool:
+        """Send what is left of a burst; return whether the reader keeps up."""
+        return self.has_room()
+
     def has_room(self) -> bool:
         """Return whether more can be sent at once without piling up."""
         return True
@@ -101,6 +109,18 @@ class Hub:
         for event in events:
             self.send(event)
         await self.yield_to_loop()
+
+    def begin_burst(self) -> None:
+        for sink in self._sinks:
+            sink.begin_burst()
+
+    def end_burst(self) -> bool:
+        """Send the burst now, without a turn of the loop; return whether all readers keep up."""
+        keeps_up = True
+        for sink in self._sinks:
+            if not sink.end_burst():
+                keeps_up = False
+        return keeps_up
 
     def has_room(self) -> bool:
         return all(sink.has_room() for sink in self._sinks)

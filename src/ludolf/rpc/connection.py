@@ -10,6 +10,7 @@ import msgspec
 from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
 from ludolf.engine.host.host_side import HostSide
+from ludolf.engine.hub import Sink
 from ludolf.protocol.commands import COMMANDS, CommandSpec, Order
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.protocol.events import Event
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ludolf.rpc.message_ids import MessageIds
 
 
-class FrameSink:
+class FrameSink(Sink):
     def __init__(self, dialect: Dialect, stdio: Stdio) -> None:
         self._dialect = dialect
         self._stdio = stdio
@@ -36,6 +37,12 @@ class FrameSink:
 
     def reply(self, frame: Frame, head: Head) -> None:
         self._stdio.send(frame)
+
+    def begin_burst(self) -> None:
+        self._stdio.begin_burst()
+
+    def end_burst(self) -> bool:
+        return self._stdio.end_burst()
 
     def has_room(self) -> bool:
         return self._stdio.has_room()
