@@ -120,10 +120,10 @@ class Pipes:
     def send(self, frame: Frame) -> None:
         self._transport.write(frame if isinstance(frame, bytes) else b"".join(frame))
 
-    def begin_burst(self) -> None:
-        """Each frame is written at once."""
+    def hold(self, frame: Frame) -> None:
+        self.send(frame)
 
-    def end_burst(self) -> bool:
+    def flush(self) -> bool:
         return True
 
     def has_room(self) -> bool:

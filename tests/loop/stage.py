@@ -56,6 +56,7 @@ class MemoryStdio:
     def __init__(self, hear: Callable[[Record], None], waits: Iterator[int]) -> None:
         self._hear = hear
         self._waits = waits
+        self._waiting = 0
         self.feed: Callable[[list[bytes]], None] = lambda lines: None
         self.end: Callable[[], None] = lambda: None
 
@@ -70,14 +71,12 @@ class MemoryStdio:
         for line in lines:
             self._hear(json.loads(line.decode(), parse_constant=_refuse_constant))
 
-    def flush(self) -> None:
-        pass  # each frame is heard at once
+    def hold(self, frame: Frame) -> None:
+        self.send(frame)
 
-    def begin_burst(self) -> None:
-        pass
-
-    def end_burst(self) -> bool:
-        return False  # so that each burst waits in `room`
+    def flush(self) -> bool:
+        self._waiting = next(self._waits)
+        return not self._waiting
 
     lags = False
 
@@ -85,7 +84,8 @@ class MemoryStdio:
         return True
 
     async def room(self) -> None:
-        for _ in range(next(self._waits)):
+        turns, self._waiting = self._waiting or next(self._waits), 0
+        for _ in range(turns):
             await asyncio.sleep(0)
 
     async def drain(self, seconds: float) -> None:

@@ -61,10 +61,8 @@ class PlainOutside:
         for event in events:
             await self.emit(event)
 
-    def begin_burst(self) -> None:
+    def flush(self) -> bool:
         self.bursts += 1
-
-    def end_burst(self) -> bool:
         return True
 
     def has_room(self) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from ludolf.ai.access import Patience
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.pool import ConnectionPool
+from ludolf.ai.http.response import IncomingResponse
 from ludolf.ai.http.transport import HttpRequest, Transport
 from tests.raw_servers import OK, PATIENCE, fetched, raw_server
 
@@ -102,6 +104,43 @@ async def test_a_reset_before_the_answer_is_an_error_of_the_network(transport: T
         with pytest.raises(ProviderError, match=r"^Connection error: .*reset by peer") as caught:
             await fetched(transport, server.url)
     assert caught.value.kind == "network"
+
+
+class _NoWire:
+    """A connection that does not exist."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+async def test_damaged_responses_end_or_are_errors_of_the_network() -> None:
+    chance = random.Random(7)
+    samples = (
+        CHUNKED + b"2;a=b\r\nok\r\n0\r\nX: y\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" + OK,
+        HEAD + b"Connection: close\r\n\r\nok",
+    )
+    for _ in range(2000):
+        data = bytearray(chance.choice(samples))
+        for _ in range(chance.randrange(1, 4)):
+            place = chance.randrange(len(data))
+            new = chance.choice((b"", b"\r", b"\n", b"\0", b":", b"9", bytes(data[:place])))
+            data[place : place + chance.randrange(4)] = new
+        response, start = IncomingResponse(_NoWire(), "POST"), 0
+        while start < len(data):
+            end = start + chance.randrange(1, 40)
+            response.feed(memoryview(data)[start:end])
+            start = end
+        response.cut(None)
+        try:
+            await response.head()
+            while await response.readany():
+                pass
+            assert response.at_eof()
+        except ProviderError as error:
+            assert error.kind == "network"
+        response.close()
 
 
 # ---------------------------------------------------------------- what is sent
@@ -341,12 +380,16 @@ async def test_time_in_which_nothing_is_read_does_not_count_and_memory_is_bounde
         sent = HttpRequest(url=server.url, headers={}, body=b"{}", patience=patience)
         async with asyncio.timeout(30), transport.exchange(sent) as raw:
             total = len(await raw.content.read(10))
-            await asyncio.sleep(0.2)  # four times the limit, while the server waits for us
+            await _idle(0.2)  # four times the limit, while the server waits for us
             assert written < size
             while piece := await raw.content.readany():
                 assert len(piece) <= 256 << 10
                 total += len(piece)
     assert total == size
+
+
+async def _idle(seconds: float) -> None:
+    await asyncio.sleep(seconds)
 
 
 async def test_a_server_that_does_not_answer_is_left_at_the_deadline(transport: Transport) -> None:

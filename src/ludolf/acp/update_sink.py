@@ -52,11 +52,8 @@ class UpdateSink(Sink):
         if self._progress_timer is None and self._writer.due is not None:
             self._wait(self._writer.due)
 
-    def begin_burst(self) -> None:
-        self._stdio.begin_burst()
-
-    def end_burst(self) -> bool:
-        return self._stdio.end_burst()
+    def flush(self) -> bool:
+        return self._stdio.flush()
 
     def has_room(self) -> bool:
         return self._stdio.has_room()

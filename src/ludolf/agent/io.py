@@ -92,15 +92,15 @@ class AgentIO(Protocol):
         """Called for the ends and results of calls after an abort; like `emit`, in one step."""
 
     def post(self, event: MessageUpdate) -> None:
-        """Called for every piece of an answer; must not block. A StreamCut ends the answer."""
+        """Called for every piece of an answer; `flush` follows. Must not block.
 
-    def begin_burst(self) -> None:
-        """Called before the pieces of one network read."""
+        A StreamCut ends the answer.
+        """
 
     def has_room(self) -> bool:
         """Called within a burst of pieces; False ends the burst because a reader is slow."""
 
-    def end_burst(self) -> bool:
+    def flush(self) -> bool:
         """Called after a burst; sends it. False means that `yield_to_loop` has to follow."""
 
     async def yield_to_loop(self) -> None:

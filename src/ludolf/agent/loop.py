@@ -172,11 +172,10 @@ class _AnswerEmitter:
         """Emit one slice and send it; return whether there may be more."""
         post, draft, since, count = self._io.post, self._draft, time.monotonic(), 0
         has_more = False
-        self._io.begin_burst()
         try:
             for event in pieces:
-                post(MessageUpdate(event, draft))
                 count += 1
+                post(MessageUpdate(event, draft))
                 if count & 15 == 0 and (
                     count >= SLICE_EVENTS
                     or not self._io.has_room()
@@ -185,6 +184,7 @@ class _AnswerEmitter:
                     has_more = True
                     break
         finally:
-            self._is_behind = not self._io.end_burst()
+            if count:
+                self._is_behind = not self._io.flush()
         self._count += count
         return has_more

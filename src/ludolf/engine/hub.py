@@ -12,14 +12,13 @@ class Sink(Protocol):
     """A receiver of events; one that derives from it and never waits only has to `take` them."""
 
     def take(self, event: Event) -> None:
-        """Send an event at once, in order; must not wait and must not fail."""
+        """Send an event at once, in order; must not wait and must not fail.
 
-    def begin_burst(self) -> None:
-        """Several events follow at once; sending may wait for `end_burst`."""
-        return
+        It may hold a MessageUpdate until `flush`.
+        """
 
-    def end_burst(self) -> bool:
-        """Send what is left of a burst; return whether the reader keeps up."""
+    def flush(self) -> bool:
+        """Send the pieces of an answer that it holds; return whether the reader keeps up."""
         return self.has_room()
 
     def has_room(self) -> bool:
@@ -85,7 +84,7 @@ class Hub:
             feature.after_event(event)
 
     def send(self, event: Event) -> None:
-        """Send only: for pieces of an answer, which are never recorded."""
+        """Send only: for pieces of an answer, which are never recorded. `flush` follows them."""
         for sink in self._sinks:
             sink.take(event)
 
@@ -110,15 +109,11 @@ class Hub:
             self.send(event)
         await self.yield_to_loop()
 
-    def begin_burst(self) -> None:
-        for sink in self._sinks:
-            sink.begin_burst()
-
-    def end_burst(self) -> bool:
-        """Send the burst now, without a turn of the loop; return whether all readers keep up."""
+    def flush(self) -> bool:
+        """Send pieces now, without a turn of the loop; return whether all readers keep up."""
         keeps_up = True
         for sink in self._sinks:
-            if not sink.end_burst():
+            if not sink.flush():
                 keeps_up = False
         return keeps_up
 

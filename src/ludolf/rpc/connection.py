@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ludolf.agent.events import MessageUpdate
 from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
 from ludolf.engine.host.host_side import HostSide
@@ -32,17 +33,18 @@ class FrameSink(Sink):
 
     def take(self, event: Event) -> None:
         frame = self._dialect.event(event)
-        if frame is not None:
+        if frame is None:
+            return
+        if type(event) is MessageUpdate:
+            self._stdio.hold(frame)
+        else:
             self._stdio.send(frame)
 
     def reply(self, frame: Frame, head: Head) -> None:
         self._stdio.send(frame)
 
-    def begin_burst(self) -> None:
-        self._stdio.begin_burst()
-
-    def end_burst(self) -> bool:
-        return self._stdio.end_burst()
+    def flush(self) -> bool:
+        return self._stdio.flush()
 
     def has_room(self) -> bool:
         return self._stdio.has_room()

@@ -49,7 +49,7 @@ class Stdio:
         # Nothing is read: too much is unsent, or the owner has paused it.
         self._deaf = False
         self._paused = False
-        self._in_burst = False
+        self._hearing = False
         self._nowait = hasattr(os, "RWF_NOWAIT")
         self._broken = False
         self._leaving = False
@@ -85,11 +85,12 @@ class Stdio:
         """Pass lines to `feed` on the loop, in order; `end` follows the last one."""
 
         def heard(lines: list[bytes]) -> None:
-            self.begin_burst()
+            self._hearing = True
             try:
                 feed(lines)
             finally:
-                self.end_burst()  # what is answered at once leaves at once
+                self._hearing = False
+                self._flush()  # what is answered at once leaves at once
 
         self._ear = Ear(self._in, heard, end)
         self._ear.open()
@@ -109,24 +110,19 @@ class Stdio:
 
     def send(self, frame: Frame) -> None:
         """Speak a frame; never blocks. All frames of one turn of the loop leave in one write."""
-        if not self._pending and not self._in_burst:
+        if not self._pending and not self._hearing:
             self._loop.call_soon(self._flush)
+        self.hold(frame)
+
+    def hold(self, frame: Frame) -> None:
+        """Speak a frame when the caller flushes, which it does in this turn of the loop."""
         self._pending.append(frame)
         self._pending_size += len(frame) if isinstance(frame, bytes) else sum(map(len, frame))
 
-    def begin_burst(self) -> None:
-        """Keep frames until `end_burst`, which follows without an `await`."""
-        self._in_burst = True
-
-    def end_burst(self) -> bool:
-        """Write the frames of the burst now; return whether the pipe took all of them."""
-        self._in_burst = False
+    def flush(self) -> bool:
+        """Write now what was sent in this turn of the loop; return whether the pipe took it."""
         self._flush()
         return not self._unsent
-
-    def flush(self) -> None:
-        """Write now what was sent in this turn of the loop."""
-        self._flush()
 
     @property
     def lags(self) -> bool:

@@ -92,4 +92,4 @@ def _bracketed(host: str) -> str:
 def _basic(user: str, password: str) -> str:
     from base64 import b64encode
 
-    return "Basic " + b64encode(f"{user}:{password}".encode("latin-1", "replace")).decode()
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()

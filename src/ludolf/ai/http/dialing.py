@@ -15,6 +15,8 @@ from ludolf.ai.http.sockets import connected_socket
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+# Characters of a refusal that an error shows.
+_MAX_REASON = 200
 
 
 async def dial(
@@ -76,7 +78,7 @@ async def _ask_for_tunnel(connection: HttpConnection, url: UrlParts, proxy: Prox
     await reply.head()
     if not 200 <= reply.status < 300:
         kind: ErrorKind = "auth" if reply.status == 407 else "network"
-        text = f"The proxy refused the connection: {reply.status} {reply.reason}"
+        text = f"The proxy refused the connection: {reply.status} {reply.reason[:_MAX_REASON]}"
         raise ProviderError(text.rstrip(), kind=kind)
     if not connection.end_exchange():
         raise ProviderError("Connection error: the proxy broke the tunnel", kind="network")

@@ -78,9 +78,7 @@ class IncomingResponse:
 
     def feed(self, data: memoryview) -> None:
         """Take bytes from the network."""
-        if self._parser is None:
-            self.keeps_alive = False
-            return
+        assert self._parser is not None
         self.has_begun = True
         self._overhead += len(data)
         try:

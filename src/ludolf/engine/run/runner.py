@@ -155,14 +155,11 @@ class TurnIO(AgentIO):
         for feature in reversed(self._features.hooks["on_update"]):
             feature.on_update(event)
 
-    def begin_burst(self) -> None:
-        self._hub.begin_burst()
-
     def has_room(self) -> bool:
         return self._hub.has_room()
 
-    def end_burst(self) -> bool:
-        return self._hub.end_burst() and not self._features.hooks["flush_updates"]
+    def flush(self) -> bool:
+        return self._hub.flush() and not self._features.hooks["flush_updates"]
 
     async def yield_to_loop(self) -> None:
         for feature in self._features.hooks["flush_updates"]:
