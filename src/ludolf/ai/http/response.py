@@ -169,7 +169,7 @@ class IncomingResponse:
             ProviderError: the connection broke, or the server does not speak HTTP.
         """
         while not self.has_head:
-            await self._wait()
+            await self._change()
 
     async def readany(self) -> bytes:
         """Return the bytes that have arrived, at least one; b"" at the end.
@@ -181,7 +181,7 @@ class IncomingResponse:
         while not pieces:
             if self.is_complete:
                 return b""
-            await self._wait()
+            await self._change()
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         self._unread = 0
@@ -247,22 +247,21 @@ class IncomingResponse:
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    async def _wait(self) -> None:
+    def _change(self) -> "asyncio.Future[None]":
+        """Return a future of the next progress; raise the error that ended the exchange."""
         if self._error is not None:
             raise self._error
-        self._waiter = self._loop.create_future()
+        loop = self._loop
+        waiter = self._waiter = loop.create_future()
         # The timer runs over many reads; only the time of the last one is kept.
-        self._silent_since = self._loop.time()
+        self._silent_since = loop.time()
         if self._timer is None and self._silence:
-            self._timer = self._loop.call_later(self._silence, self._check_silence)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+            self._timer = loop.call_later(self._silence, self._check_silence)
+        return waiter
 
     def _check_silence(self) -> None:
         self._timer = None
-        if self._waiter is None:
+        if self._waiter is None or self._waiter.done():
             return  # a slow reader, or data that it has not seen yet
         left = self._silent_since + self._silence - self._loop.time()
         if left > 0:
