@@ -11,6 +11,7 @@ from tests.house.source import Module, dotted, modules
 OUTERMOST = frozenset(("acp", "cli", "client", "fleet", "rpc", "sdk", "serve"))
 # Code that concerns the whole process, not a session.
 WHOLE_PROCESS = {
+    "ai/http/tls.py": "the variables that OpenSSL itself reads",
     "ai/providers/cloud_tokens.py": "whether libraries that read os.environ see the session's own",
     "config/resources/entry_points.py": "the import path of the interpreter",
     "config/settings/options.py": "the default of a session for programs that pass no environment",

@@ -127,5 +127,6 @@ ASKED_WITH_A_KEY = (
 
 def test_keys_need_no_library_of_a_cloud() -> None:
     loaded = _loaded(MAKE + ASK + TELL, *ASKED_WITH_A_KEY)
-    assert "aiohttp" in loaded
+    assert "httptools" in loaded
+    assert "aiohttp" not in loaded
     assert not _from_clouds(loaded)

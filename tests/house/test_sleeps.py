@@ -44,6 +44,10 @@ ALLOWED = {
         "_step": "waits between random steps",
         "_resources_at_rest": "polls until commands in the background have ended",
     },
+    "unit/test_ai_http_client.py": {
+        "serve": "is a server that drips at a pace",
+        "_idle": "is a reader that does not read for a time",
+    },
     "unit/test_ai_transport.py": {"serve": "is a server that drips at a pace"},
     "unit/test_tools_bash.py": {
         "test_a_limited_number_of_commands_runs_at_the_same_time": "polls for files of commands",

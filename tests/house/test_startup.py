@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from bench.known_servers import write_known_servers
+from tests.anthropic_wire import sse, text_answer
 from tests.house.source import SOURCE
+from tests.loopback import Canned, Loopback
 
 MCP = ("ludolf.mcp", "ludolf.config.mcp", "ludolf.engine.features.mcp")
 # The only part of the client that a configured server loads before the first reply.
@@ -24,6 +26,9 @@ MCP_FEATURE = ("ludolf.engine.features.mcp", "ludolf.engine.features.mcp.feature
 LATER = (
     "PIL",
     "aiohttp",
+    "httptools",
+    "ludolf.ai.http.exchange",
+    "ludolf.ai.http.pool",
     "argparse",
     "attr",
     "dataclasses",
@@ -101,6 +106,7 @@ server.WARM_UP_SECONDS = 3600
 from ludolf.cli.main import main
 main(sys.argv[1:])
 """
+START = (sys.executable, "-X", "importtime", "-P", "-c", PROGRAM)
 BUILT_IN_MODELS = ("ludolf.ai.providers.",)
 _IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
 
@@ -124,7 +130,7 @@ def _run(
 ) -> tuple[str, list[str]]:
     """Return the output of the program and the modules that it imported."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-P", "-c", PROGRAM, *words],
+        [*START, *words],
         input=given,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": str(home), **environ},
         cwd=home,
@@ -193,6 +199,36 @@ def test_without_scripts_an_extension_loads_nothing_of_them_and_starts_no_node(
     assert "ludolf.extensions.extensions" in loaded
     assert not _among(loaded, ("ludolf.engine.features.script_extensions",))
     assert not started.exists()
+
+
+def test_a_prompt_to_a_model_server_loads_the_small_client_only(tmp_path: Path) -> None:
+    provider = {"api": "anthropic-messages", "apiKey": "k", "models": [{"id": "large"}]}
+    with Loopback(Canned(chunks=[sse(*text_answer("Hello."))])) as server:
+        agent = tmp_path / ".pi" / "agent"
+        agent.mkdir(parents=True)
+        models = {"providers": {"lab": {**provider, "baseUrl": server.url}}}
+        (agent / "models.json").write_text(json.dumps(models))
+        process = subprocess.Popen(
+            [*START, "--mode", "rpc", "--model", "lab/large"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": str(tmp_path)},
+            cwd=tmp_path,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"type":"prompt","message":"go"}\n')
+        process.stdin.flush()
+        settled = any(b'"agent_settled"' in line for line in process.stdout)
+        _, report = process.communicate(timeout=60)
+    loaded = _IMPORTED.findall(report.decode())
+    assert settled
+    assert len(server.requests) == 1
+    assert "httptools" in loaded
+    # `ssl` comes with asyncio; the modules of TLS and of names that are not ASCII do not.
+    unwanted = ("aiohttp", "yarl", "multidict", "idna", "encodings.idna", "ludolf.ai.http.tls")
+    assert not _among(loaded, unwanted)
 
 
 def _among(loaded: list[str], names: tuple[str, ...]) -> list[str]:

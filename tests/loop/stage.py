@@ -29,6 +29,7 @@ from ludolf.base import dumps
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
+from ludolf.engine.hub import Sink
 from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.events import Event
 from ludolf.protocol.framing import Frame
@@ -55,6 +56,7 @@ class MemoryStdio:
     def __init__(self, hear: Callable[[Record], None], waits: Iterator[int]) -> None:
         self._hear = hear
         self._waits = waits
+        self._waiting = 0
         self.feed: Callable[[list[bytes]], None] = lambda lines: None
         self.end: Callable[[], None] = lambda: None
 
@@ -69,8 +71,12 @@ class MemoryStdio:
         for line in lines:
             self._hear(json.loads(line.decode(), parse_constant=_refuse_constant))
 
-    def flush(self) -> None:
-        pass  # each frame is heard at once
+    def hold(self, frame: Frame) -> None:
+        self.send(frame)
+
+    def flush(self) -> bool:
+        self._waiting = next(self._waits)
+        return not self._waiting
 
     lags = False
 
@@ -78,14 +84,15 @@ class MemoryStdio:
         return True
 
     async def room(self) -> None:
-        for _ in range(next(self._waits)):
+        turns, self._waiting = self._waiting or next(self._waits), 0
+        for _ in range(turns):
             await asyncio.sleep(0)
 
     async def drain(self, seconds: float) -> None:
         await asyncio.sleep(0)
 
 
-class Recorder:
+class Recorder(Sink):
     """A sink beside the server's: all events, and a look at the disk at each finished message."""
 
     def __init__(self, engine: Engine) -> None:
@@ -97,12 +104,6 @@ class Recorder:
         self.events.append(event)
         if isinstance(event, MessageEnd) and not self._is_stored(event):
             self.late.append(event)
-
-    def has_room(self) -> bool:
-        return True
-
-    async def room(self) -> None:
-        """There is always room."""
 
     def _is_stored(self, event: MessageEnd) -> bool:
         session = self._engine.session

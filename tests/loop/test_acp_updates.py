@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ludolf.engine.hub import Sink
 from ludolf.protocol.acp.call_sources import CallSources
 from ludolf.protocol.acp.history import replay
 from ludolf.protocol.acp.structs import ClientCapabilities
@@ -15,7 +16,7 @@ STATUSES = ["pending", "in_progress", "completed"]
 Update = dict[str, Any]
 
 
-class UpdateSink:
+class UpdateSink(Sink):
     """A sink of the engine that collects checked updates."""
 
     def __init__(self, s: Stage, client: ClientCapabilities) -> None:
@@ -28,12 +29,6 @@ class UpdateSink:
 
     def take(self, event: Event) -> None:
         self.updates += updates_in(self.writer.frames(event))
-
-    def has_room(self) -> bool:
-        return True
-
-    async def room(self) -> None:
-        """There is always room."""
 
 
 def _content(path: Path) -> str | None:

@@ -19,7 +19,7 @@ from ludolf.agent.events import (
     TurnEnd,
 )
 from ludolf.agent.io import AcceptedCall, Outcome, Queue, QueuedMessage, QueueKind, RunEnd
-from ludolf.agent.loop import SLICE_EVENTS, run_agent
+from ludolf.agent.loop import SLICE_EVENTS, SMALL_READS, run_agent
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.agent.tool import Deny, ToolContext, ToolOutput, text_output
 from ludolf.ai.access import Access
@@ -44,7 +44,7 @@ class PlainOutside:
         self.gates = Gates()
         self.tools = {tool.name: tool for tool in stage_tools(self.gates)}
         self.blocked = blocked or {}
-        self.breaths = 0
+        self.bursts = self.breaths = 0
         self.most_turns = 10
         self.fault: Exception | None = None
         self.updates = 0
@@ -60,6 +60,10 @@ class PlainOutside:
     async def emit_all(self, events: Sequence[AgentEvent]) -> None:
         for event in events:
             await self.emit(event)
+
+    def flush(self) -> bool:
+        self.bursts += 1
+        return True
 
     def has_room(self) -> bool:
         return True
@@ -200,6 +204,14 @@ async def test_a_burst_of_pieces_is_told_in_slices() -> None:
     await run(outside, "go")
     assert outside.updates == 1_002
     assert outside.breaths > 1_000 // SLICE_EVENTS
+
+
+async def test_small_reads_are_sent_one_by_one_and_share_turns_of_the_loop() -> None:
+    outside = PlainOutside(say("x" * 320, chunk=1, per_read=1))
+    await run(outside, "go")
+    assert outside.updates == 322
+    assert outside.bursts >= 320
+    assert 320 // SMALL_READS <= outside.breaths <= 330 // SMALL_READS
 
 
 async def test_an_aborted_scope_still_gives_a_whole_run() -> None:

@@ -23,7 +23,7 @@ import sys
 
 def watch(event, args):
     if event in ("socket.connect", "socket.getaddrinfo") or (
-        event == "import" and args[0] == "aiohttp"
+        event == "import" and args[0] == "httptools"
     ):
         with open({log!r}, "a") as log:
             log.write(f"{{event}} {{args[0]}}\\n")

@@ -9,8 +9,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
-def make_certificate(folder: Path, *more: str) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 and more names that is signed with its own key."""
+def make_certificate(folder: Path, *more: str, days: int = 1) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 and more names that is signed with its own key.
+
+    It is valid for so many days from now; a negative number is one that has expired.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ludolf")])
     now = datetime.now(UTC)
@@ -18,8 +21,8 @@ def make_certificate(folder: Path, *more: str) -> tuple[Path, Path]:
     names = x509.SubjectAlternativeName([loopback, *map(x509.DNSName, more)])
     made = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_before(now - timedelta(days=30))
+        .not_valid_after(now + timedelta(days=days))
         .add_extension(names, critical=False)
         .sign(key, hashes.SHA256())
     )

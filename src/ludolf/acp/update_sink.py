@@ -52,6 +52,9 @@ class UpdateSink(Sink):
         if self._progress_timer is None and self._writer.due is not None:
             self._wait(self._writer.due)
 
+    def flush(self) -> bool:
+        return self._stdio.flush()
+
     def has_room(self) -> bool:
         return self._stdio.has_room()
 

@@ -92,13 +92,19 @@ class AgentIO(Protocol):
         """Called for the ends and results of calls after an abort; like `emit`, in one step."""
 
     def post(self, event: MessageUpdate) -> None:
-        """Called for every piece of an answer; must not block. A StreamCut ends the answer."""
+        """Called for every piece of an answer; `flush` follows. Must not block.
+
+        A StreamCut ends the answer.
+        """
 
     def has_room(self) -> bool:
         """Called within a burst of pieces; False ends the burst because a reader is slow."""
 
+    def flush(self) -> bool:
+        """Called after a burst; sends it. False means that `yield_to_loop` has to follow."""
+
     async def yield_to_loop(self) -> None:
-        """Called after a burst of pieces; waits while a slow reader has too much unread data."""
+        """Called after many pieces; waits while a slow reader has too much unread data."""
 
     def model(self) -> Model:
         """Return the model to name in a message that no provider created."""

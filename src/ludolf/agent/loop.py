@@ -1,7 +1,7 @@
 """Agent loop: call the model, run its tools, deliver queued messages until none are left."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ludolf.agent.batch import Batch
 from ludolf.agent.events import (
@@ -24,6 +24,9 @@ from ludolf.ai.stream import respond
 # Maximum number of events per step of the event loop, so that commands are answered promptly.
 SLICE_EVENTS = 256
 SLICE_SECONDS = 0.002
+# Pieces of several small reads that are emitted without a turn of the event loop: waiting for the
+# next read is one.
+SMALL_READS = 16
 ABORTED_BETWEEN = "Request was aborted."
 
 
@@ -148,23 +151,40 @@ class _AnswerEmitter:
     def __init__(self, io: AgentIO, draft: Draft) -> None:
         self._io = io
         self._draft = draft
+        # Pieces since the loop had a turn, and whether a reader has not taken all of them.
+        self._count = 0
+        self._is_behind = False
         self.started = False
 
     async def take(self, events: Iterable[StreamEvent]) -> None:
         if not self.started:
             self.started = True
             await self._io.emit(MessageStart(message=self._draft.message_head()))
-        post, draft = self._io.post, self._draft
-        since, count = time.monotonic(), 0
-        for event in events:
-            post(MessageUpdate(event, draft))
-            count += 1
-            if count & 15 == 0 and (
-                count >= SLICE_EVENTS
-                or not self._io.has_room()
-                or time.monotonic() - since > SLICE_SECONDS
-            ):
+        pieces = iter(events)
+        has_more = True
+        while has_more:
+            has_more = self._burst(pieces)
+            if has_more or self._is_behind or self._count >= SMALL_READS:
+                self._count = 0
                 await self._io.yield_to_loop()
-                since, count = time.monotonic(), 0
-        if count:
-            await self._io.yield_to_loop()
+
+    def _burst(self, pieces: Iterator[StreamEvent]) -> bool:
+        """Emit one slice and send it; return whether there may be more."""
+        post, draft, since, count = self._io.post, self._draft, time.monotonic(), 0
+        has_more = False
+        try:
+            for event in pieces:
+                count += 1
+                post(MessageUpdate(event, draft))
+                if count & 15 == 0 and (
+                    count >= SLICE_EVENTS
+                    or not self._io.has_room()
+                    or time.monotonic() - since > SLICE_SECONDS
+                ):
+                    has_more = True
+                    break
+        finally:
+            if count:
+                self._is_behind = not self._io.flush()
+        self._count += count
+        return has_more

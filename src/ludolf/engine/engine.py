@@ -251,11 +251,7 @@ class Engine(Component):
             report_unusable_default(self.workspace, self.models, mode)
 
     def warm_up(self) -> None:
-        """Prepare what the first prompt needs, after the first replies have been sent.
-
-        Importing HTTP takes longer than a host should wait for them, so a thread does it.
-        """
-        self.models.transport.warm_up()
+        """Prepare what the first prompt needs, after the first replies have been sent."""
         for feature in self.features.hooks["warm_up"]:
             feature.warm_up()
         if self.models.by_default:

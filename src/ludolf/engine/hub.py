@@ -12,7 +12,14 @@ class Sink(Protocol):
     """A receiver of events; one that derives from it and never waits only has to `take` them."""
 
     def take(self, event: Event) -> None:
-        """Send an event at once, in order; must not wait and must not fail."""
+        """Send an event at once, in order; must not wait and must not fail.
+
+        It may hold a MessageUpdate until `flush`.
+        """
+
+    def flush(self) -> bool:
+        """Send the pieces of an answer that it holds; return whether the reader keeps up."""
+        return self.has_room()
 
     def has_room(self) -> bool:
         """Return whether more can be sent at once without piling up."""
@@ -77,7 +84,7 @@ class Hub:
             feature.after_event(event)
 
     def send(self, event: Event) -> None:
-        """Send only: for pieces of an answer, which are never recorded."""
+        """Send only: for pieces of an answer, which are never recorded. `flush` follows them."""
         for sink in self._sinks:
             sink.take(event)
 
@@ -101,6 +108,14 @@ class Hub:
         for event in events:
             self.send(event)
         await self.yield_to_loop()
+
+    def flush(self) -> bool:
+        """Send pieces now, without a turn of the loop; return whether all readers keep up."""
+        keeps_up = True
+        for sink in self._sinks:
+            if not sink.flush():
+                keeps_up = False
+        return keeps_up
 
     def has_room(self) -> bool:
         return all(sink.has_room() for sink in self._sinks)

@@ -243,19 +243,20 @@ class HttpLink:
     async def _read_events(self, reply: Raw, call: OutgoingCall | None) -> None:
         """Pass on the messages of a stream, until the call is answered or the stream ends."""
         parser, size = SseParser(MAX_RESULT_BYTES), 0
-        try:
-            while chunk := await reply.content.readany():
-                for data in parser.feed(chunk):
-                    self._owner.received(data)
-                    size = 0
-                if call is not None and call.answer.done():
-                    return
-                # Lines of one event add up.
-                size += len(chunk)
-                if size > 2 * MAX_RESULT_BYTES:
-                    raise McpError(f"An answer of {self._url} is larger than 64 MiB")
-        except ProviderError as error:
-            raise McpError(f"{self._url}: {error}") from error
+        while chunk := await reply.content.readany():
+            try:
+                events = list(parser.feed(chunk))
+            except ProviderError as error:
+                raise McpError(f"{self._url}: {error}") from error
+            for data in events:
+                self._owner.received(data)
+                size = 0
+            if call is not None and call.answer.done():
+                return
+            # Lines of one event add up.
+            size += len(chunk)
+            if size > 2 * MAX_RESULT_BYTES:
+                raise McpError(f"An answer of {self._url} is larger than 64 MiB")
 
     async def _listen(self) -> bool:
         """Read messages that the server sends without a request; return False if it refuses."""

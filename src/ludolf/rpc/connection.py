@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ludolf.agent.events import MessageUpdate
 from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
 from ludolf.engine.host.host_side import HostSide
+from ludolf.engine.hub import Sink
 from ludolf.protocol.commands import COMMANDS, CommandSpec, Order
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.protocol.events import Event
@@ -24,18 +26,25 @@ if TYPE_CHECKING:
     from ludolf.rpc.message_ids import MessageIds
 
 
-class FrameSink:
+class FrameSink(Sink):
     def __init__(self, dialect: Dialect, stdio: Stdio) -> None:
         self._dialect = dialect
         self._stdio = stdio
 
     def take(self, event: Event) -> None:
         frame = self._dialect.event(event)
-        if frame is not None:
+        if frame is None:
+            return
+        if type(event) is MessageUpdate:
+            self._stdio.hold(frame)
+        else:
             self._stdio.send(frame)
 
     def reply(self, frame: Frame, head: Head) -> None:
         self._stdio.send(frame)
+
+    def flush(self) -> bool:
+        return self._stdio.flush()
 
     def has_room(self) -> bool:
         return self._stdio.has_room()

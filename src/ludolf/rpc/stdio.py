@@ -112,12 +112,17 @@ class Stdio:
         """Speak a frame; never blocks. All frames of one turn of the loop leave in one write."""
         if not self._pending and not self._hearing:
             self._loop.call_soon(self._flush)
+        self.hold(frame)
+
+    def hold(self, frame: Frame) -> None:
+        """Speak a frame when the caller flushes, which it does in this turn of the loop."""
         self._pending.append(frame)
         self._pending_size += len(frame) if isinstance(frame, bytes) else sum(map(len, frame))
 
-    def flush(self) -> None:
-        """Write now what was sent in this turn of the loop."""
+    def flush(self) -> bool:
+        """Write now what was sent in this turn of the loop; return whether the pipe took it."""
         self._flush()
+        return not self._unsent
 
     @property
     def lags(self) -> bool:

@@ -1,26 +1,20 @@
-"""HTTP for model providers; the only module that uses the HTTP library."""
+"""HTTP for model providers: requests within time limits, responses with a bounded body."""
 
 import asyncio
-import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from errno import ECONNREFUSED
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
 from ludolf.ai.access import Patience
-from ludolf.ai.errors import ErrorKind, ProviderError, kind_of_status, retry_after
-from ludolf.ai.http.proxy import LOOPBACK, proxy_for
+from ludolf.ai.errors import ProviderError, kind_of_status, retry_after
 from ludolf.ai.http.sse import SseParser
 
 if TYPE_CHECKING:
-    import aiohttp
-    import yarl
-
+    from ludolf.ai.http.pool import ConnectionPool
+    from ludolf.ai.http.response import IncomingResponse
     from ludolf.ai.messages import ThinkingLevel
     from ludolf.ai.models import Model
 
@@ -30,7 +24,6 @@ MAX_ERROR_BYTES = 64 << 10
 ERROR_SECONDS = 30.0
 # Bytes parsed at once; all of them stay in memory while a slow reader blocks the stream.
 PIECE_BYTES = 64 << 10
-_READ_SIZE = 64 << 10
 PACKED = "The answer is compressed, although no compression was requested"
 _USUAL = Patience()
 
@@ -137,7 +130,7 @@ class HttpResponse:
     async def finish(self, seconds: float = 0.05) -> None:
         """Wait `seconds` for the end of a complete answer, so that the connection can be reused."""
         # The answer is complete even if the server sends more or disconnects now.
-        with suppress(TimeoutError, OSError, *_network_errors()):
+        with suppress(TimeoutError, ProviderError):
             async with asyncio.timeout(seconds):
                 while await self._raw.content.readany():
                     pass
@@ -162,49 +155,6 @@ class Watcher(Protocol):
         """Called when the response headers have arrived, before the body is read."""
 
 
-class ConnectionPool:
-    """Open connections of one event loop, which all its transports use; the last one closes them.
-
-    A connection is used again only for the same server, proxy and login of the proxy, and no
-    cookies are kept, so that nothing of one transport reaches the requests of another.
-    """
-
-    def __init__(self) -> None:
-        import aiohttp
-
-        trace = aiohttp.TraceConfig()
-        trace.on_request_headers_sent.append(_limit_head)
-        self.session = aiohttp.ClientSession(
-            trace_configs=[trace],
-            connector=aiohttp.TCPConnector(limit=0),
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # Providers set the User-Agent; if the user removes it, none is sent.
-            skip_auto_headers=("User-Agent",),
-        )
-        self._users = 0
-
-    @classmethod
-    def join(cls) -> "ConnectionPool":
-        """Return the pool of the running loop; the caller must leave it."""
-        # The pool refers to its loop: the number cannot belong to another one meanwhile.
-        number = id(asyncio.get_running_loop())
-        pool = _POOLS.get(number)
-        if pool is None or pool.session.closed:
-            pool = _POOLS[number] = cls()
-        pool._users += 1
-        return pool
-
-    async def leave(self) -> None:
-        self._users -= 1
-        if not self._users:
-            await self.session.close()
-
-
-# By the id of the loop. Only transports keep a pool alive.
-_POOLS: "WeakValueDictionary[int, ConnectionPool]" = WeakValueDictionary()
-
-
 class Transport:
     """The way to model servers, shared by all requests of an engine.
 
@@ -218,7 +168,6 @@ class Transport:
         self.environ = environ
         self.watcher: Watcher | None = None
         self._pool: ConnectionPool | None = None
-        self._warm: asyncio.Future[None] | None = None
 
     @asynccontextmanager
     async def post(
@@ -259,74 +208,23 @@ class Transport:
         Raises:
             ProviderError: the server could not be reached or stopped sending.
         """
-        await asyncio.wait((self.warm_up(),))
-        import aiohttp
+        from ludolf.ai.http.exchange import HttpExchange
 
-        url = sent.url
+        exchange = HttpExchange(self._open(), sent, self.environ)
         try:
-            async with await self._send(sent) as raw:
-                _read_smaller(raw)
-                yield raw
-        except (aiohttp.ServerTimeoutError, TimeoutError) as error:
-            text = str(error) or f"no answer from {_origin(url)} in time"
+            yield await exchange.send()
+        except TimeoutError as error:
+            text = str(error) or f"no answer from {_origin(sent.url)} in time"
             raise ProviderError(f"Request timed out: {text}", kind="timeout") from error
-        except aiohttp.InvalidURL as error:
-            raise ProviderError(f"Not a valid URL: {url}", kind="bad_request") from error
-        except aiohttp.ClientConnectorError as error:
-            reason = error.os_error.strerror or error
-            is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
-            target = f"proxy {error.host}:{error.port}" if is_proxy else _origin(url)
-            unreachable = error.os_error.errno == ECONNREFUSED and error.host in LOOPBACK
-            raise ProviderError(
-                f"Connection error: {reason} ({target})",
-                kind="unreachable" if unreachable else None,
-            ) from error
-        except aiohttp.ClientHttpProxyError as error:
-            text = f"The proxy refused the connection: {error.status} {error.message}"
-            kind: ErrorKind = "auth" if error.status == 407 else "network"
-            raise ProviderError(text, kind=kind) from error
-        except aiohttp.ClientPayloadError as error:
-            raise ProviderError("terminated", kind="network") from error
-        except (aiohttp.ClientError, ConnectionError) as error:
-            raise ProviderError(f"Connection error: {error}", kind="network") from error
+        finally:
+            exchange.close()
 
-    async def _send(self, sent: HttpRequest) -> "aiohttp.ClientResponse":
-        import aiohttp
+    def _open(self) -> "ConnectionPool":
+        from ludolf.ai.http.pool import ConnectionPool
 
-        limits = aiohttp.ClientTimeout(
-            total=None,
-            sock_connect=sent.patience.connect or None,
-            sock_read=sent.patience.first or None,
-        )
-        proxy = proxy_for(sent.url, self.environ)
-        login = proxy.headers if proxy is not None else {}
-        # A tunnel takes separate headers; otherwise the proxy reads those of the request.
-        is_tunnel = sent.url[:6].lower() == "https:"
-        try:
-            # The socket timeout restarts with each byte of the head; these two limits do not.
-            async with asyncio.timeout(_connect_seconds(sent.patience)) as deadline:
-                return await self._open().request(
-                    sent.method,
-                    _as_written(sent.url),
-                    headers=sent.headers if is_tunnel else {**sent.headers, **login},
-                    data=sent.body,
-                    allow_redirects=False,
-                    timeout=limits,
-                    proxy=proxy.url if proxy is not None else None,
-                    proxy_headers=login if is_tunnel else None,
-                    trace_request_ctx=(deadline, sent.patience.first),
-                )
-        except aiohttp.InvalidURL:
-            raise
-        except ValueError as error:
-            # A key or header with invalid characters, or two authentication methods that conflict.
-            text = f"The request cannot be sent: {error}"
-            raise ProviderError(text, kind="bad_request") from error
-
-    def _open(self) -> "aiohttp.ClientSession":
-        if self._pool is None or self._pool.session.closed:
+        if self._pool is None or self._pool.is_closed:
             self._pool = ConnectionPool.join()
-        return self._pool.session
+        return self._pool
 
     def begin(self, model: "Model | None", level: "ThinkingLevel") -> None:
         """Called at the start of a run, for subclasses that record it."""
@@ -334,46 +232,17 @@ class Transport:
     def will_ask(self, model: "Model") -> None:
         """Called before a request to this model, for subclasses that record it."""
 
-    def warm_up(self) -> "asyncio.Future[None]":
-        """Import the HTTP library in a thread; loading it and the certificates is slow."""
-        if self._warm is None:
-            loop = asyncio.get_running_loop()
-            self._warm = loop.create_future()
-            threading.Thread(target=_import, args=(loop, self._warm), daemon=True).start()
-        return self._warm
-
     async def close(self) -> None:
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.leave()
 
 
-def _import(loop: asyncio.AbstractEventLoop, done: "asyncio.Future[None]") -> None:
-    try:
-        import aiohttp  # noqa: F401
-    finally:
-        with suppress(RuntimeError):  # the loop was closed in the meantime
-            loop.call_soon_threadsafe(done.set_result, None)
-
-
-def _read_smaller(raw: "aiohttp.ClientResponse") -> None:
-    # asyncio allocates a buffer of 256 KiB for each read, which is mapped and unmapped each time: a
-    # third of the cost of a slow stream. Smaller buffers come from the heap.
-    transport = raw.connection.transport if raw.connection is not None else None
-    if transport is not None and hasattr(transport, "max_size"):
-        transport.max_size = _READ_SIZE
-
-
 def _limit_silence(raw: Raw, seconds: float) -> None:
-    """Set the read timeout of the connection; a recording has none."""
-    connection: aiohttp.connector.Connection | None = getattr(raw, "connection", None)
-    if connection is None or connection.protocol is None or connection.transport is None:
-        return
-    connection.protocol.read_timeout = seconds or None
-    # While the program waits for a slow reader, nothing is read, and the server is not at fault:
-    # the timeout starts when reading resumes.
-    if connection.transport.is_reading():
-        connection.protocol.start_timeout()
+    """Limit the time between two reads of a body; a recording has no connection."""
+    connection: IncomingResponse | None = getattr(raw, "connection", None)
+    if connection is not None:
+        connection.limit_silence(seconds)
 
 
 async def check(reply: HttpResponse, describe: Callable[[int, str], str]) -> None:
@@ -401,32 +270,6 @@ async def check(reply: HttpResponse, describe: Callable[[int, str], str]) -> Non
     )
     error.status = reply.status
     raise error
-
-
-def _as_written(url: str) -> "str | yarl.URL":
-    """Keep the escapes of a quoted path: a signature covers them, and `%3A` is not a colon."""
-    from yarl import URL
-
-    with suppress(ValueError):
-        return URL(url, encoded=True) if "%" in url else url
-    return url
-
-
-def _network_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions of the HTTP library; a replay has never loaded it."""
-    library = sys.modules.get("aiohttp")
-    return (library.ClientError,) if library is not None else ()
-
-
-def _connect_seconds(patience: Patience) -> float | None:
-    """Return the time limit for sending a request, including a proxy; None means no limit."""
-    return patience.connect + patience.first if patience.connect and patience.first else None
-
-
-async def _limit_head(_: Any, context: Any, __: Any) -> None:
-    """Start the separate time limit for the response headers, once the request is sent."""
-    deadline, seconds = context.trace_request_ctx
-    deadline.reschedule(asyncio.get_running_loop().time() + seconds if seconds else None)
 
 
 def _origin(url: str) -> str:

@@ -214,12 +214,6 @@ class Replayer(Transport):
         """
         raise self._error(f"no connection is made to {harmless_url(sent.url)}")
 
-    def warm_up(self) -> "asyncio.Future[None]":
-        """Skip loading the HTTP library."""
-        warm = asyncio.get_running_loop().create_future()
-        warm.set_result(None)
-        return warm
-
     def _take(self, asked: Shape) -> Exchange:
         """Take the best unused exchange: equal messages, else equal question, else the next."""
         candidates = [pair for pair in self._left if self._fits(pair[0], asked)]

@@ -158,6 +158,9 @@ class TurnIO(AgentIO):
     def has_room(self) -> bool:
         return self._hub.has_room()
 
+    def flush(self) -> bool:
+        return self._hub.flush() and not self._features.hooks["flush_updates"]
+
     async def yield_to_loop(self) -> None:
         for feature in self._features.hooks["flush_updates"]:
             await feature.flush_updates()
