@@ -1,13 +1,13 @@
 """The output of one connection: dialect, event filter, and limits of line length."""
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ludolf.base import CommandError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.engine.engine import Engine
 from ludolf.engine.host.host_side import HostSide
 from ludolf.protocol.commands import COMMANDS, CommandSpec, Order
@@ -57,7 +57,7 @@ _DUE = frozenset(
     )
 )
 _OF_AGENTS = frozenset((SubagentEvent, SubagentLifecycle, SubagentProgress))
-_TYPE = re.compile(rb'\{"type":"([a-z_]+)"')
+_TYPE = lazy_pattern(rb'\{"type":"([a-z_]+)"')
 
 
 class HostConnection(Dialect):

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ludolf.base import CommandError, Value, check_path, expand_user
+from ludolf.base.patterns import lazy_pattern
 from ludolf.session.entries import (
     Entry,
     SessionHeader,
@@ -23,7 +24,7 @@ from ludolf.session.store import make_folders
 from ludolf.session.tree import clean_name
 from ludolf.session.views import prompt_title, user_text
 
-_SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
+_SESSION_ID = lazy_pattern(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
 
 # Length of short ids; sessions and characters of a title in an error.
 _SHORT = 8

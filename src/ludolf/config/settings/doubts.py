@@ -5,20 +5,20 @@ Such a file ends the start: to continue without it would switch off a safety fea
 
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ludolf.base import ConfigError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.project_files import read_bytes
 from ludolf.config.settings.files import CONFIG_LIMIT, decode, read_text
 
 GUARDED_KEYS = ("approval", "sandbox", "secrets")
 # Prefixes of `approvals` and `sandboxing`, which differ too much from the keys for a typo.
 _STEMS = ("approv", "aprov", "sandbox", "secret")
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
-_NO_LETTERS = re.compile(r"[\W\d_]+")
+_ESCAPE = lazy_pattern(r"\\u([0-9a-fA-F]{4})")
+_NO_LETTERS = lazy_pattern(r"[\W\d_]+")
 _NEAR = 2
 
 

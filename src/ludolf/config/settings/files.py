@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import ConfigError, loads
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.project_files import Reader, read_bytes
 
 # 64 MiB: more than the largest list of models, and small enough for memory.
@@ -16,9 +17,9 @@ CONFIG_LIMIT = 64 * 1024 * 1024
 Stamp = tuple[int, int, int, int, int]
 _READ_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH
 _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_NOT_LINE_END = re.compile(r"[^\n]")
-_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
+_COMMENT = lazy_pattern(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_NOT_LINE_END = lazy_pattern(r"[^\n]")
+_TRAILING_COMMA = lazy_pattern(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
 
 
 def read_text(path: Path) -> str | None:
