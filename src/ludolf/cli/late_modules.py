@@ -17,9 +17,15 @@ from typing import Any
 LATE = frozenset(
     (
         "asyncio.sslproto",
+        "asyncio.staggered",
+        "asyncio.trsock",
+        "fnmatch",
         "ipaddress",
         "locale",
         "msgspec.inspect",
+        "msgspec.msgpack",
+        "msgspec.toml",
+        "msgspec.yaml",
         "ntpath",
         "ssl",
         "textwrap",

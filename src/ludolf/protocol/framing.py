@@ -1,6 +1,5 @@
 """Read the head of a command from a line of bytes; refuse lines that are not commands."""
 
-import json
 from codecs import BOM_UTF8
 from collections.abc import Callable
 from typing import Any
@@ -83,6 +82,8 @@ def repair(line: bytes) -> dict[str, Any]:
     Raises:
         BadFrame: the line is not a command after all.
     """
+    import json
+
     try:
         value = json.loads(as_text(line), parse_constant=_refuse_constant, parse_int=_integer)
     except RecursionError:

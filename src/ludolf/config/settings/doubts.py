@@ -3,7 +3,6 @@
 Such a file ends the start: to continue without it would switch off a safety feature.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -54,6 +53,8 @@ def doubt_of_keys(raw: Mapping[str, Any], known: Iterable[str], name: str) -> st
 
 def doubt_of_repeats(path: Path) -> str | None:
     """Return an error for a key that occurs twice in one object of a settings file."""
+    import json
+
     repeated: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

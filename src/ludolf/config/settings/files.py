@@ -1,7 +1,6 @@
 """Read and write JSON files that users and other programs edit too."""
 
 import codecs
-import json
 import os
 import re
 import stat
@@ -78,6 +77,8 @@ def write_object(path: Path, value: dict[str, Any]) -> None:
     Raises:
         OSError: the file could not be written; the old one is unchanged.
     """
+    import json
+
     replace_text(path, json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -149,5 +150,7 @@ def _parse(text: str, *, relaxed: bool) -> Any:
     except ValueError:
         if not relaxed:
             raise
+    import json
+
     plain = _COMMENT.sub(lambda match: match[1] or _NOT_LINE_END.sub(" ", match[0]), text)
     return json.loads(_TRAILING_COMMA.sub(lambda match: match[1] or "", plain))

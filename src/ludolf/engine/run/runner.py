@@ -17,7 +17,6 @@ from ludolf.agent.events import (
     TurnEnd,
 )
 from ludolf.agent.io import AcceptedCall, AgentIO, Outcome, QueuedMessage, QueueKind, RunEnd
-from ludolf.agent.loop import run_agent
 from ludolf.agent.scope import Aborted, Scope, Tasks
 from ludolf.agent.tool import Deny, ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.draft import Draft
@@ -327,6 +326,8 @@ class PromptRunner(Component):
         scope.close()
 
     async def _runs(self, prompts: Sequence[Message], scope: Scope) -> None:
+        from ludolf.agent.loop import run_agent
+
         hooks = self.features.hooks
         with suppress(Aborted):
             for feature in hooks["prepare_run"]:
