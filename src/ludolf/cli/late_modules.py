@@ -19,7 +19,6 @@ LATE = frozenset(
         "asyncio.sslproto",
         "asyncio.staggered",
         "asyncio.trsock",
-        "fnmatch",
         "ipaddress",
         "locale",
         "msgspec.inspect",
