@@ -21,7 +21,6 @@ from ludolf.session.entries import (
 from ludolf.session.reader import Loaded, NotASession, read_header, read_session
 from ludolf.session.store import make_folders
 from ludolf.session.tree import clean_name
-from ludolf.session.views import prompt_title, user_text
 
 _TO_DASHES = str.maketrans("/\\:", "---")
 _SESSION_ID = lazy_pattern(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
@@ -79,6 +78,8 @@ class SessionRecord(Value, kw_only=True):
     @property
     def title(self) -> str:
         """The name, else the first prompt."""
+        from ludolf.session.views import prompt_title
+
         return self.name or prompt_title(self.first_message)
 
 
@@ -386,6 +387,8 @@ def _last_spoken(entries: list[Entry]) -> int:
 
 
 def _first_text(loaded: Loaded) -> str:
+    from ludolf.session.views import user_text
+
     for entry in loaded.entries:
         if role_of(entry) == "user" and (text := user_text(entry)):
             return text

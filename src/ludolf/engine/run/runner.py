@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from ludolf.agent.batch import tool_update
 from ludolf.agent.events import (
     AgentEnd,
     AgentEvent,
@@ -219,6 +218,8 @@ class TurnIO(AgentIO):
         return AcceptedCall(tool, verdict, self._context(call))
 
     def _context(self, call: ToolCall) -> ToolContext:
+        from ludolf.agent.batch import tool_update
+
         async def report(partial: ToolOutput) -> None:
             await self._hub.emit(tool_update(call, partial))
 
