@@ -22,7 +22,7 @@ from tests.loopback import Canned, Loopback
 MCP = ("ludolf.mcp", "ludolf.config.mcp", "ludolf.engine.features.mcp")
 # The only part of the client that a configured server loads before the first reply.
 MCP_FEATURE = ("ludolf.engine.features.mcp", "ludolf.engine.features.mcp.feature")
-# By the beginning of their names; asyncio itself brings ssl and logging, msgspec brings uuid.
+# By the beginning of their names; asyncio itself brings logging, msgspec brings uuid.
 LATER = (
     "PIL",
     "aiohttp",
@@ -37,6 +37,7 @@ LATER = (
     "http",
     "importlib.metadata",
     "importlib.resources",
+    "json",
     "jsonschema_rs",
     "multidict",
     "opentelemetry",
@@ -45,10 +46,15 @@ LATER = (
     "wcwidth",
     "yaml",
     "yarl",
+    "ludolf.agent.batch",
+    "ludolf.agent.loop",
     "ludolf.ai.history",
     "ludolf.ai.providers.anthropic.provider",
     "ludolf.ai.providers.google.provider",
     "ludolf.ai.providers.openai",
+    "ludolf.ai.stream",
+    "ludolf.ai.strict_schema",
+    "ludolf.ai.tool_schema",
     "ludolf.client",
     "ludolf.config.resources.context_files",
     "ludolf.config.resources.front_matter",
@@ -64,11 +70,15 @@ LATER = (
     "ludolf.page.live",
     "ludolf.cli.one_shot",
     "ludolf.cli.progress",
+    "ludolf.protocol.images",
     "ludolf.protocol.wire",
+    "ludolf.rpc.handlers.prompts",
+    "ludolf.rpc.handlers.sessions",
     "ludolf.session.branching",
     "ludolf.session.compaction",
     "ludolf.page",
     "ludolf.session.migrate",
+    "ludolf.session.stats",
     "ludolf.session.summary_text",
     "ludolf.cli.subcommands",
     "ludolf.sdk",
@@ -107,6 +117,40 @@ from ludolf.cli.main import main
 main(sys.argv[1:])
 """
 START = (sys.executable, "-X", "importtime", "-P", "-c", PROGRAM)
+# Writes the patterns that were compiled and the modules that were loaded before the first reply.
+COUNTING_PROGRAM = """
+import re._compiler, sys
+patterns = []
+compile_pattern = re._compiler.compile
+
+def count(pattern, flags):
+    patterns.append(repr(pattern))
+    return compile_pattern(pattern, flags)
+
+re._compiler.compile = count
+from ludolf.cli.late_modules import LateModule, import_msgspec, load_late
+load_late()
+import_msgspec()
+from ludolf.cli.main import main
+from ludolf.rpc import server
+server.WARM_UP_SECONDS = 3600
+
+class Watched(server.Stdio):
+    def send(self, frame):
+        loaded = [name for name, module in sys.modules.items() if type(module) is not LateModule]
+        late = [name for name, module in sys.modules.items() if type(module) is LateModule]
+        sys.stderr.write("\\n".join((" ".join(found) for found in (loaded, late))) + "\\n")
+        sys.stderr.write("\\n".join(patterns))
+        super().send(frame)
+
+server.Stdio = Watched
+main(sys.argv[1:])
+"""
+# With Python's own about 140. Each module costs about 0.3 ms.
+MOST_MODULES = 265
+MOST_OWN_MODULES = 120
+# All are of the standard library: ours are compiled on first use.
+MOST_PATTERNS = 15
 BUILT_IN_MODELS = ("ludolf.ai.providers.",)
 _IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
 
@@ -155,6 +199,25 @@ def test_the_first_reply_loads_only_what_it_needs(
 ) -> None:
     loaded = _modules_at_first_reply(tmp_path, **environ)
     assert not _among(loaded, later)
+
+
+def test_few_modules_and_patterns_delay_the_first_reply(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", COUNTING_PROGRAM, "--mode", "rpc"],
+        input='{"type":"get_state"}\n',
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert '"command":"get_state","success":true' in done.stdout
+    loaded, late, *patterns = done.stderr.split("\n")
+    names = loaded.split()
+    assert len([name for name in names if name.startswith("ludolf")]) <= MOST_OWN_MODULES
+    assert len(names) <= MOST_MODULES
+    assert len(patterns) <= MOST_PATTERNS, "\n".join(patterns)
+    assert {"asyncio.sslproto", "msgspec.inspect", "ssl"} <= set(late.split())
 
 
 def test_with_telemetry_nothing_of_it_is_loaded_before_the_first_reply(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import ludolf.session.entries
 from ludolf.base import Value, dumps, loads
 from ludolf.protocol.commands import COMMANDS, ROWS
 from ludolf.rpc.connection import FUNCTIONS
-from ludolf.rpc.handlers import HANDLERS
+from ludolf.rpc.handlers import HANDLERS, load_handlers
 
 WIRE = (
     ludolf.ai.messages,
@@ -110,6 +110,7 @@ def test_names_on_the_wire_are_camel_case() -> None:
 
 
 def test_every_command_has_a_handler() -> None:
+    load_handlers()
     assert sorted(FUNCTIONS) == sorted(spec.name for spec in ROWS)
     assert {name: handler.spec for name, handler in HANDLERS.items()} == COMMANDS
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ludolf.agent.tool import Tool, ToolContext, ToolFailure, ToolOutput, text_output
-from ludolf.ai.strict_schema import Sampling
+from ludolf.ai.sampling import Sampling
 
 Act = Callable[[str, ToolContext], Awaitable[ToolOutput]]
 SCHEMA = {

@@ -14,7 +14,7 @@ from ludolf.ai.provider import ToolSpec
 from ludolf.ai.providers.bedrock.identity import address, region_of
 from ludolf.ai.providers.bedrock.provider import make
 from ludolf.ai.providers.bedrock.request import BedrockRequestBuilder, is_adaptive
-from ludolf.ai.strict_schema import StrictSampling
+from ludolf.ai.sampling import StrictSampling
 from tests.anthropic_wire import assistant, request, result, user
 from tests.bedrock_wire import model
 

@@ -26,7 +26,7 @@ from ludolf.ai.messages import (
 from ludolf.ai.provider import Provider, ToolSpec
 from ludolf.ai.providers.mistral import Ids, MistralReader, make
 from ludolf.ai.registry import Providers
-from ludolf.ai.strict_schema import PREFER_STRICT
+from ludolf.ai.sampling import PREFER_STRICT
 from ludolf.config.models.catalog import catalog_models
 from tests.anthropic_wire import ask, assistant, result, user
 from tests.loopback import JSON_BODY, Canned, Loopback

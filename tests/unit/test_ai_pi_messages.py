@@ -28,7 +28,7 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, ToolSpec
 from ludolf.ai.providers.pi_messages import PiMessagesReader, make
 from ludolf.ai.registry import Providers
-from ludolf.ai.strict_schema import PREFER_STRICT
+from ludolf.ai.sampling import PREFER_STRICT
 from tests.anthropic_wire import ask, assistant, result, user
 from tests.anthropic_wire import model as claude
 from tests.loopback import JSON_BODY, Canned, Loopback

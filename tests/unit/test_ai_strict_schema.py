@@ -11,14 +11,8 @@ from ludolf.ai.providers.anthropic import provider as anthropic
 from ludolf.ai.providers.google import provider as google
 from ludolf.ai.providers.openai import completions as openai_completions
 from ludolf.ai.providers.openai import responses as openai_responses
-from ludolf.ai.strict_schema import (
-    PREFER_STRICT,
-    GrammarSampling,
-    Sampling,
-    StrictSampling,
-    grammar_for,
-    sampled_schema,
-)
+from ludolf.ai.sampling import PREFER_STRICT, GrammarSampling, Sampling, StrictSampling
+from ludolf.ai.strict_schema import grammar_for, sampled_schema
 from ludolf.ai.tool_schema import portable_schema
 from ludolf.tools import BuiltinToolOptions, builtin_tools
 from ludolf.tools.schema import check_arguments

@@ -11,7 +11,7 @@ from ludolf.agent import tool
 from ludolf.agent.scope import Scope
 from ludolf.agent.tool import Tool, ToolContext, ToolOutput, text_output
 from ludolf.ai.messages import Image, Text, Usage
-from ludolf.ai.strict_schema import GrammarSampling, Sampling, StrictSampling
+from ludolf.ai.sampling import GrammarSampling, Sampling, StrictSampling
 from ludolf.extensions.host import Signal
 from ludolf.functions.results import ToolError
 from ludolf.tools.schema import check_arguments

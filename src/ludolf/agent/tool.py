@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.ai.messages import Part, Text, Usage
-from ludolf.ai.strict_schema import Sampling
+from ludolf.ai.sampling import Sampling
 from ludolf.base import LudolfError, Value
 
 # The key in the details of an update with the id of the host's terminal that runs the command.

@@ -4,7 +4,6 @@ Each byte is escaped once, when it arrives. A snapshot for a host is a list of p
 already JSON, so its cost does not depend on the dialect.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -24,16 +23,17 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.models import Model, charge, price
 from ludolf.base import MAX_NESTING, dumps, escape, is_nested_deeper, join_surrogates, loads, now_ms
+from ludolf.base.patterns import lazy_pattern
 
 _Mode = Literal[
     "start", "value", "key", "key_text", "colon", "text", "scalar", "after", "done", "bad"
 ]
 _PLAIN = r'[^"\\\x00-\x1f]'
 # Text with complete escapes; possessive, so that a long run stores no backtracking state.
-_RUN = re.compile(_PLAIN + r'*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})' + _PLAIN + r"*+)*+")
-_SPACE = re.compile(r"[ \t\n\r]+")
-_SCALAR = re.compile(r"[^,\]}\s]+")
-_WHOLE_SCALAR = re.compile(r"true|false|null|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_RUN = lazy_pattern(_PLAIN + r'*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})' + _PLAIN + r"*+)*+")
+_SPACE = lazy_pattern(r"[ \t\n\r]+")
+_SCALAR = lazy_pattern(r"[^,\]}\s]+")
+_WHOLE_SCALAR = lazy_pattern(r"true|false|null|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _MAX_SCALAR = 400
 _ESCAPES = '"\\/bfnrtu'
 _HEX = "0123456789abcdefABCDEF"

@@ -6,13 +6,16 @@ from typing import Any
 from ludolf.ai.errors import ErrorKind, kind_of
 from ludolf.ai.messages import AssistantMessage
 from ludolf.base import loads
+from ludolf.base.patterns import lazy_pattern
 
 _MOST = 300
-_STATUS = re.compile(r"^(?:[\w ]+ API error \((?P<named>\d{3})\): )?(?:(?P<first>[45]\d\d)\b:? ?)?")
-_TITLE = re.compile(r"<(?:title|h1)[^>]*>\s*([^<]*\S)\s*<", re.I)
-_UNREACHED = re.compile(r"^Connection error: .*\((?:proxy )?(\S+)\)$", re.S)
-_REFUSED = re.compile(r"refused|Connect call failed", re.I)
-_LOOPBACK = re.compile(r"^(https?://)?(127\.0\.0\.1|localhost|\[::1\])([:/]|$)")
+_STATUS = lazy_pattern(
+    r"^(?:[\w ]+ API error \((?P<named>\d{3})\): )?(?:(?P<first>[45]\d\d)\b:? ?)?"
+)
+_TITLE = lazy_pattern(r"<(?:title|h1)[^>]*>\s*([^<]*\S)\s*<", re.I)
+_UNREACHED = lazy_pattern(r"^Connection error: .*\((?:proxy )?(\S+)\)$", re.S)
+_REFUSED = lazy_pattern(r"refused|Connect call failed", re.I)
+_LOOPBACK = lazy_pattern(r"^(https?://)?(127\.0\.0\.1|localhost|\[::1\])([:/]|$)")
 # Failures that Ludolf reports about itself.
 _OWN = ("Internal error: ", "Replay of ")
 _SENTENCE_END = (".", "!", "?")

@@ -1,6 +1,5 @@
 """Convert a conversation for one model: other roles become text, foreign signatures are removed."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -29,6 +28,7 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.models import Model
 from ludolf.base import without_surrogates
+from ludolf.base.patterns import lazy_pattern
 
 ModelMessage = UserMessage | AssistantMessage | ToolResultMessage
 NormalId = Callable[[str, AssistantMessage], str]
@@ -39,7 +39,7 @@ NO_TOOL_IMAGE = "(tool image omitted: model does not support images)"
 _AFTER_COMPACTION = "Earlier parts of this conversation were replaced by this summary:"
 _AFTER_BRANCH = "The conversation came back from another branch, which this summary describes:"
 _LIMIT = 20_000
-_ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
+_ODD_ID = lazy_pattern(r"[^a-zA-Z0-9_-]")
 _MAX_ID = 64
 
 

@@ -1,7 +1,6 @@
 """Query the model list of a provider and parse the response of each API."""
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,6 +8,7 @@ from ludolf.ai.access import Access, Patience
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.models import Model
 from ludolf.base import Value, loads
+from ludolf.base.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from ludolf.ai.http.transport import Transport
@@ -24,7 +24,7 @@ _PATHS: Mapping[str, str] = {
 _MOST_PAGES = 20
 _MOST_BYTES = 32 << 20
 # Lists that contain only ids also include many models that are not chat models.
-_NO_CHAT = re.compile(
+_NO_CHAT = lazy_pattern(
     r"embed|whisper|\btts\b|dall-e|moderation|image|imagen|\bveo\b|\baudio\b|realtime|transcri"
     r"|davinci|babbage|\bsora\b|rerank|\bocr\b|speech|video|\baqa\b|\blive\b|computer-use"
 )

@@ -10,7 +10,7 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.ai.strict_schema import Sampling
+from ludolf.ai.sampling import Sampling
 
 CacheRetention = Literal["none", "short", "long"]
 

@@ -1,9 +1,9 @@
 """Words that mark a variable, header or field as secret; the only such list."""
 
-import re
+from ludolf.base.patterns import lazy_pattern
 
 # `dbPassword1`, `DB_PASSWORD_1` and `db-password.1` consist of the same words.
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _WORDS = frozenset(
     (
         *("KEY", "PASS", "PWD", "PASSCODE", "PAT", "PIN", "OTP", "TOTP", "AUTH", "AUTHORIZATION"),
@@ -11,10 +11,10 @@ _WORDS = frozenset(
         *("CONNSTR", "MNEMONIC", "PEM"),
     )
 )
-_WITHIN = re.compile(
+_WITHIN = lazy_pattern(
     "PASSW|PASSPHRASE|CREDENTIAL|COOKIE|APIKEY|SECRET(?!AR)|TOKEN(?!I[SZ])|CONNECTIONSTRING"
 )
-_END = re.compile("(?:KEY|PASS|PWD|AUTH|JWT|WEBHOOK)$")
+_END = lazy_pattern("(?:KEY|PASS|PWD|AUTH|JWT|WEBHOOK)$")
 _INNOCENT = frozenset(
     (
         *("ASKPASS", "BYPASS", "COMPASS", "ENCOMPASS", "OVERPASS", "OLDPWD", "HOTKEY", "HOCKEY"),

@@ -2,12 +2,12 @@
 
 import base64
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import AnyStr, Generic
 from urllib.parse import quote
 
 from ludolf.base import escape
+from ludolf.base.patterns import lazy_pattern
 
 # Shorter values ("none", "local") occur in ordinary text and protect nothing.
 SHORTEST = 8
@@ -15,7 +15,7 @@ SHORTEST = 8
 _MOST_ALIKE = 64
 # Half of a key discloses it; at least and at most this many characters count.
 _LEAST_PART, _MOST_PART = 12, 16
-_KEY = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[^\s/]{16,}")
+_KEY = lazy_pattern(r"(?=.*\d)(?=.*[A-Za-z])[^\s/]{16,}")
 
 
 def encodings(value: str) -> Iterator[tuple[str, str]]:

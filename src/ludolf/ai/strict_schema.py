@@ -4,24 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.sampling import GrammarSampling, StrictSampling
+from ludolf.ai.sampling import Sampling as Sampling
 from ludolf.ai.tool_schema import portable_schema
 from ludolf.base import ReadOnlySchema, Value
-
-
-class StrictSampling(Value, frozen=True, tag_field="type", tag="json_schema"):
-    """Enforce the schema of the arguments, if possible (`prefer`) or necessarily (`require`)."""
-
-    strict: Literal["prefer", "require"]
-
-
-class GrammarSampling(Value, frozen=True, tag_field="type", tag="grammar"):
-    """Enforce a grammar on the single text argument, if the model supports it."""
-
-    variants: dict[Literal["openai_lark", "openai_regex"], str]
-
-
-Sampling = StrictSampling | GrammarSampling
-PREFER_STRICT = StrictSampling(strict="prefer")
 
 
 class Grammar(Value, frozen=True):

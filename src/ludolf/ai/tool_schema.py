@@ -10,6 +10,7 @@ from typing import Any
 
 from ludolf.ai.identity_cache import IdentityCache
 from ludolf.base import ReadOnlySchema, dumps
+from ludolf.base.patterns import lazy_pattern
 
 _TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _UNIONS = ("anyOf", "oneOf", "allOf")
@@ -116,7 +117,7 @@ def _is_regex(pattern: Any) -> bool:
 
 # ---------------------------------------------------------------- rules of single APIs
 
-_CLAUDE_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_CLAUDE_KEY = lazy_pattern(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def claude_schema(schema: ReadOnlySchema) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Value base class, paths, ids, clock, root errors, and JSON that accepts lone surrogates."""
 
 import itertools
-import json
 import math
 import os
 import time
@@ -162,6 +161,7 @@ def _shape_uuid(raw: bytearray, *, version: int) -> str:
 
 # ---------------------------------------------------------------- JSON
 
+# msgspec does almost all of it. The module json is imported where it is needed: few starts use it.
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 # Deeper values can be parsed, but encoding them again may exceed the recursion limit.
@@ -176,6 +176,8 @@ def dumps(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
+        import json
+
         return json.dumps(_finite(msgspec.to_builtins(value)), separators=(",", ":")).encode()
 
 
@@ -189,6 +191,8 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
         try:
             return _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
+            import json
+
             return json.loads(as_text(data))
     except RecursionError:
         raise ValueError("nested too deeply") from None
@@ -216,6 +220,8 @@ def escape(text: str) -> bytes:
     try:
         return _encoder.encode(text)[1:-1]
     except UnicodeEncodeError:
+        import json
+
         return json.dumps(text).encode()[1:-1]
 
 

@@ -1,12 +1,12 @@
 """W3C trace context: the fields by which spans of several programs form one trace."""
 
-import re
 from collections.abc import Mapping
 
 from ludolf.base import Value
+from ludolf.base.patterns import lazy_pattern
 
 # Version, trace id, span id and flags. Later versions may add fields at the end.
-_TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_TRACEPARENT = lazy_pattern(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _LONGEST_PARENT = 256
 _LONGEST_STATE = 8192
 

@@ -1,6 +1,5 @@
 """Entry point of the `ludolf` command: parse arguments, run a mode, exit with its code."""
 
-import gc
 import os
 import signal
 import sys
@@ -15,13 +14,10 @@ from ludolf.config.settings.arguments import Arguments, first_word, parse
 USAGE_ERROR = 1
 MISUSE = 2
 CLOSED_PIPE = 128 + signal.SIGPIPE
-# Start-up allocates many objects and frees few; garbage collection took a tenth of its time.
-NEW_OBJECTS_PER_COLLECTION = 20_000
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run the `ludolf` command and exit."""
-    gc.set_threshold(NEW_OBJECTS_PER_COLLECTION)
     words = sys.argv[1:] if words is None else words
     try:
         _fill_descriptors()

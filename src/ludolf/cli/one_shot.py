@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from msgspec import structs
 
 from ludolf.ai.messages import AssistantMessage, Image, Text
 from ludolf.base import CommandError, ConfigError, dumps
+from ludolf.base.patterns import lazy_pattern
 from ludolf.cli.progress import AnswerSink, ProgressLine, ProgressSink, is_watched
 from ludolf.cli.run_result import RunRecord, read_answer_tool
 from ludolf.config.settings.arguments import Arguments
@@ -35,7 +35,7 @@ WAITING = (
     "</dev/null."
 )
 _PATIENCE_SECONDS = 2.0
-_COMMAND = re.compile(r"/([A-Za-z][\w:.-]*)(?=\s|$)")
+_COMMAND = lazy_pattern(r"/([A-Za-z][\w:.-]*)(?=\s|$)")
 
 
 def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:

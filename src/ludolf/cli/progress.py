@@ -1,7 +1,6 @@
 """Status line on stderr, and answers as they arrive, if these streams are terminals."""
 
 import os
-import re
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from ludolf.agent.events import (
 from ludolf.ai.draft import BlockDelta, BlockEnd
 from ludolf.ai.messages import AssistantMessage, Text
 from ludolf.base import loads
+from ludolf.base.patterns import lazy_pattern
 from ludolf.cli.terminal import one_line, plain, unguarded
 from ludolf.engine.hub import Sink
 from ludolf.protocol.events import (
@@ -40,7 +40,7 @@ _STEP_SECONDS = 0.25
 _SIGNS = "◐◓◑◒"
 # Characters of an escape sequence that are kept until its end arrives.
 _LONGEST_SEQUENCE = 256
-_MESSAGE = re.compile(r'"message"\s*:\s*("(?:[^"\\]|\\.)*")')
+_MESSAGE = lazy_pattern(r'"message"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 def is_watched() -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO, cast
 
 from ludolf.base import dumps
+from ludolf.base.patterns import lazy_pattern
 
 # Control characters, the escape sequences they begin, and marks that change text direction.
-_SEQUENCES = re.compile(
+_SEQUENCES = lazy_pattern(
     # An unterminated control string hides at most the rest of its line.
     r"\x1b\][^\n\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?"
     r"|\x1b[PX^_][^\n\x1b]*(?:\x1b\\)?"

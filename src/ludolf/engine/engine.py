@@ -36,7 +36,6 @@ from ludolf.engine.start import report_unusable_default
 from ludolf.engine.toolset import offers_tasks
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
 from ludolf.protocol.results import State
-from ludolf.session.stats import SessionStats, Tally
 from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from ludolf.engine.host.renewals import Renewals
     from ludolf.protocol.commands import UiAnswer
     from ludolf.protocol.ui import UiRequest
+    from ludolf.session.stats import SessionStats, Tally
 
 # What the first prompt needs is prepared so long after the first replies.
 WARM_UP_SECONDS = 0.2
@@ -149,10 +149,12 @@ class Engine(Component):
             pending_message_count=queue.said(),
         )
 
-    def stats(self) -> SessionStats:
+    def stats(self) -> "SessionStats":
         """Return counts and costs over all branches of the session."""
         session, model = self.session, self.models.current
         if self._tally is None or self._tally.session is not session:
+            from ludolf.session.stats import Tally
+
             self._tally = Tally(session)
         return self._tally.stats(model.context_window if model else None)
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ludolf.base import ConfigError, LudolfError, Value
+from ludolf.base.patterns import lazy_pattern
 from ludolf.config.packages.origin import is_remote
 from ludolf.config.resources.entry_points import installed
 from ludolf.config.resources.sources import (
@@ -26,8 +27,8 @@ from ludolf.config.settings.settings import SettingsFiles
 from ludolf.functions.isolation import Failed, call_now, describe
 
 _numbers = itertools.count(1)
-_BLOCK = re.compile(r"(?m)^# /// script\s*$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_BLOCK = lazy_pattern(r"(?m)^# /// script\s*$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SCRIPTS = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
 # Scripts that a folder may contain; others are loaded if they are named.
 _FOUND_SCRIPTS = (".ts", ".js")

@@ -1,6 +1,5 @@
 """Build the JSON Schema of a function's parameters from type hints and docstring."""
 
-import re
 import types
 from collections.abc import Mapping
 from textwrap import dedent
@@ -10,14 +9,15 @@ import msgspec
 from msgspec import NODEFAULT, UNSET
 
 from ludolf.base import Schema
+from ludolf.base.patterns import lazy_pattern
 
-_SECTION = re.compile(
+_SECTION = lazy_pattern(
     r"(Args|Arguments|Parameters|Attributes|Returns?|Yields?|Raises|Examples?|Notes?):\s*$"
 )
 _DESCRIBES = ("Args", "Arguments", "Parameters", "Attributes")
-_ITEM = re.compile(r"(\s+)\*{0,2}(\w+)(?:\s*\([^)]*\))?\s*:\s*(.*)$")
-_FIELD = re.compile(r"(\s*):param\s+(?:\S+\s+)?(\w+):\s*(.*)$")
-_OTHER_FIELD = re.compile(r"\s*:\w+")
+_ITEM = lazy_pattern(r"(\s+)\*{0,2}(\w+)(?:\s*\([^)]*\))?\s*:\s*(.*)$")
+_FIELD = lazy_pattern(r"(\s*):param\s+(?:\S+\s+)?(\w+):\s*(.*)$")
+_OTHER_FIELD = lazy_pattern(r"\s*:\w+")
 
 
 def docstring_summary(text: str | None) -> str:

@@ -11,7 +11,7 @@ from msgspec import NODEFAULT, UNSET
 from ludolf.agent import tool
 from ludolf.agent.tool import ExecutionMode, Tool, ToolContext, ToolOutput
 from ludolf.ai.messages import Usage
-from ludolf.ai.strict_schema import GrammarSampling, Sampling, StrictSampling
+from ludolf.ai.sampling import GrammarSampling, Sampling, StrictSampling
 from ludolf.functions.content import BadAnswer, read, read_parts
 from ludolf.functions.isolation import Failed, call
 from ludolf.functions.results import ToolError, ToolResult

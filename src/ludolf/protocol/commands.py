@@ -1,13 +1,13 @@
 """The table of commands. Names and shapes of all dialects are accepted in every dialect."""
 
 import functools
-import re
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET
 
 from ludolf.base import CommandError, Value
+from ludolf.base.patterns import lazy_pattern
 from ludolf.protocol.framing import Body, Head, repair
 from ludolf.protocol.results import Limits
 
@@ -421,7 +421,7 @@ COMMANDS: dict[str, CommandSpec] = {
     name: spec for spec in ROWS for name in (spec.name, *spec.aliases)
 }
 _BARE = Bare()
-_FIELD = re.compile(r"`\$?\.?([A-Za-z]+)[^`]*`$|field `([A-Za-z]+)`")
+_FIELD = lazy_pattern(r"`\$?\.?([A-Za-z]+)[^`]*`$|field `([A-Za-z]+)`")
 
 
 @functools.cache

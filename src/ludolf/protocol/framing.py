@@ -1,7 +1,5 @@
 """Read the head of a command from a line of bytes; refuse lines that are not commands."""
 
-import json
-import re
 from codecs import BOM_UTF8
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +8,11 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.base import ErrorCode, LudolfError, as_text, dumps, is_nested_deeper, loads
+from ludolf.base.patterns import lazy_pattern
 
 NO_ID = msgspec.Raw(b"")
 # Enough for a line that cannot be read as a whole: most hosts write the id first.
-_FIRST_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+)\s*,')
+_FIRST_ID = lazy_pattern(rb'\s*\{\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+)\s*,')
 # By default Python refuses to convert integers with more digits.
 _MAX_DIGITS = 4300
 PARSE_FAILED = "Failed to parse command: "
@@ -83,6 +82,8 @@ def repair(line: bytes) -> dict[str, Any]:
     Raises:
         BadFrame: the line is not a command after all.
     """
+    import json
+
     try:
         value = json.loads(as_text(line), parse_constant=_refuse_constant, parse_int=_integer)
     except RecursionError:

@@ -1,7 +1,6 @@
 """The output of one connection: dialect, event filter, and limits of line length."""
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ import msgspec
 
 from ludolf.agent.events import MessageUpdate
 from ludolf.base import CommandError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.engine.engine import Engine
 from ludolf.engine.host.host_side import HostSide
 from ludolf.engine.hub import Sink
@@ -66,7 +66,7 @@ _DUE = frozenset(
     )
 )
 _OF_AGENTS = frozenset((SubagentEvent, SubagentLifecycle, SubagentProgress))
-_TYPE = re.compile(rb'\{"type":"([a-z_]+)"')
+_TYPE = lazy_pattern(rb'\{"type":"([a-z_]+)"')
 
 
 class HostConnection(Dialect):
@@ -226,12 +226,38 @@ def forwards(**functions: Callable[[Call], Any]) -> None:
         FUNCTIONS[name] = _forwarding(function, has_data=COMMANDS[name].answer is not None)
 
 
+def find_function(name: str, load: Callable[[], None]) -> HandlerFunction:
+    """Return the function that handles a command; if none is registered, the first call loads it.
+
+    `load` loads the files of handlers.
+    """
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
+
+    def run(call: Call) -> Coroutine[Any, Any, Result]:
+        if name not in FUNCTIONS:
+            load()
+        return FUNCTIONS[name](call)
+
+    return run
+
+
 def _forwarding(function: Callable[[Call], Any], *, has_data: bool) -> HandlerFunction:
     async def run(call: Call) -> Result:
         value = function(call)
         return ReplyData(value) if has_data else None
 
     return run
+
+
+def calls_extension(call: Call) -> bool:
+    """Whether a prompt calls a command of an extension, which may wait for answers of the host."""
+    return call.engine.prompting.is_command(call.command.message)
+
+
+def needs_user(call: Call) -> bool:
+    """Whether a login waits for the user, which may take minutes."""
+    return call.command.api_key is None
 
 
 class Handler(msgspec.Struct, frozen=True):

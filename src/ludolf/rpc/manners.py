@@ -13,7 +13,6 @@ from ludolf.base import CommandError, check_path, expand_user
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.dialects.dialect import Traits
-from ludolf.protocol.images import read_images
 from ludolf.rpc.connection import (
     Call,
     Handler,
@@ -130,6 +129,8 @@ def _started_when_idle(run: HandlerFunction) -> HandlerFunction:
     async def start(call: Call) -> Result:
         if call.engine.runner.running:
             return await run(call)
+        from ludolf.protocol.images import read_images
+
         images = tuple(read_images(call.head.type, call.command.images))
         message = PromptInput(text=call.command.message, extra=images)
         return ReplyData({"disposition": await call.engine.prompting.prompt(message)})

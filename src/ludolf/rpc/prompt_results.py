@@ -1,7 +1,6 @@
 """Results of prompts: a frame for each accepted prompt when it has ended."""
 
 import asyncio
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from ludolf.agent.events import AgentEnd, AgentStart, QueueUpdate
 from ludolf.agent.io import QueueKind
 from ludolf.ai.errors import RETRYABLE, kind_of
 from ludolf.ai.messages import AssistantMessage
+from ludolf.base.patterns import lazy_pattern
 from ludolf.engine.engine import Engine
 from ludolf.engine.hub import Sink
 from ludolf.protocol.commands import Disposition
@@ -23,7 +23,7 @@ from ludolf.rpc.connection import HostConnection
 from ludolf.rpc.state import is_settled
 
 PromptStatus = Literal["completed", "aborted", "error"]
-_STATUS = re.compile(r"(\d{3})\b")
+_STATUS = lazy_pattern(r"(\d{3})\b")
 
 
 class _Open(msgspec.Struct):

@@ -12,6 +12,7 @@ from ludolf.engine.engine import WARM_UP_SECONDS, Engine
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.rpc.connection import FrameSink, HostConnection
 from ludolf.rpc.desk import Desk, Pacing
+from ludolf.rpc.handlers import load_handlers
 from ludolf.rpc.manners import adopt
 from ludolf.rpc.signals import Stop, close_early, watch_signals
 from ludolf.rpc.stdio import Stdio
@@ -35,12 +36,17 @@ async def _main(options: Options, dialect: str) -> int:
         server = Server(engine, make_dialect(dialect), stdio)
         watch_signals(stop)
         await engine.start("rpc", server.ask)
-        asyncio.get_running_loop().call_later(WARM_UP_SECONDS, engine.warm_up)
+        asyncio.get_running_loop().call_later(WARM_UP_SECONDS, _warm_up, engine)
         code = await stop.race(server.serve())
         if code is None:
             return 0
         await close_early(code, stdio, engine.close)
         return code
+
+
+def _warm_up(engine: Engine) -> None:
+    load_handlers()
+    engine.warm_up()
 
 
 def server_info(engine: Engine, traits: Any) -> ServerInfo:

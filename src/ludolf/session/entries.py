@@ -1,6 +1,5 @@
 """Entries of a session file: parse the envelope, decode the body on demand, encode lines."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from ludolf.ai.messages import (
     decode_message,
 )
 from ludolf.base import Value, dumps, loads
+from ludolf.base.patterns import lazy_pattern
 
 VERSION = 3
 NO_MESSAGE = msgspec.Raw(b"")
@@ -159,7 +159,7 @@ class _Envelope(msgspec.Struct, rename="camel", gc=False):
 
 
 _envelope = msgspec.json.Decoder(_Envelope)
-_FIRST_ROLE = re.compile(rb'\s*\{\s*"role"\s*:\s*"(\w+)"')
+_FIRST_ROLE = lazy_pattern(rb'\s*\{\s*"role"\s*:\s*"(\w+)"')
 # Entries share these strings: a long session holds them many times.
 _KINDS = {kind: kind for kind in ("message", "custom_message", "custom", "usage", "label")}
 _ROLES = {role.encode(): role for role in ("user", "assistant", "toolResult", "bashExecution")}

@@ -1,7 +1,6 @@
 """Find session files: by path, id or project, and list them."""
 
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ludolf.base import CommandError, Value, check_path, expand_user
+from ludolf.base.patterns import lazy_pattern
 from ludolf.session.entries import (
     Entry,
     SessionHeader,
@@ -21,9 +21,9 @@ from ludolf.session.entries import (
 from ludolf.session.reader import Loaded, NotASession, read_header, read_session
 from ludolf.session.store import make_folders
 from ludolf.session.tree import clean_name
-from ludolf.session.views import prompt_title, user_text
 
-_SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
+_TO_DASHES = str.maketrans("/\\:", "---")
+_SESSION_ID = lazy_pattern(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
 
 # Length of short ids; sessions and characters of a title in an error.
 _SHORT = 8
@@ -78,6 +78,8 @@ class SessionRecord(Value, kw_only=True):
     @property
     def title(self) -> str:
         """The name, else the first prompt."""
+        from ludolf.session.views import prompt_title
+
         return self.name or prompt_title(self.first_message)
 
 
@@ -90,8 +92,8 @@ class SessionPage(msgspec.Struct, frozen=True):
 
 def encode_cwd(cwd: str) -> str:
     """Return the folder name for a project; different projects may share one."""
-    name = re.sub(r"[/\\:]", "-", re.sub(r"^[/\\]", "", cwd))
-    return f"--{name}--"
+    name = cwd[1:] if cwd.startswith(("/", "\\")) else cwd
+    return f"--{name.translate(_TO_DASHES)}--"
 
 
 def check_session_id(session_id: str) -> str:
@@ -258,10 +260,18 @@ def read_record(path: Path) -> SessionRecord | None:
     )
 
 
+def _named_as_sessions(folder: Path) -> list[Path]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return [folder / name for name in names if name.endswith(".jsonl")]
+
+
 def move_old_sessions(agent_dir: Path) -> list[tuple[Path, Path]]:
     """Move session files that an old version stored in the agent folder to their projects."""
     moved = []
-    for path in agent_dir.glob("*.jsonl"):
+    for path in _named_as_sessions(agent_dir):
         header = read_header(path)
         if header is None or not header.cwd:
             continue
@@ -294,7 +304,7 @@ def _all_sessions(place: SessionFolder) -> Iterator[tuple[Path, SessionHeader]]:
 def _files(folder: Path) -> Iterator[tuple[Path, SessionHeader]]:
     """Return the session files of a folder, last changed first."""
     dated = []
-    for path in folder.glob("*.jsonl") if folder.is_dir() else ():
+    for path in _named_as_sessions(folder):
         try:
             dated.append((os.stat(path).st_mtime_ns, path))
         except OSError:
@@ -377,6 +387,8 @@ def _last_spoken(entries: list[Entry]) -> int:
 
 
 def _first_text(loaded: Loaded) -> str:
+    from ludolf.session.views import user_text
+
     for entry in loaded.entries:
         if role_of(entry) == "user" and (text := user_text(entry)):
             return text

@@ -1,6 +1,5 @@
 """Views of a session for hosts: tree with labels, fork points, last answer."""
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -13,10 +12,11 @@ from ludolf.ai.messages import (
     text_of,
 )
 from ludolf.base import CommandError, Value, dumps
+from ludolf.base.patterns import lazy_pattern
 from ludolf.session.entries import Entry, entry_json, message_of, role_of
 from ludolf.session.tree import Session
 
-_SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,2000}>\n?')
+_SKILL = lazy_pattern(r'<skill name="([^"\n]{1,200})"[^>\n]{0,2000}>\n?')
 _SKILL_END = "\n</skill>"
 _STORED_MESSAGES = ("message", "custom_message")
 _AWAIT_ANSWER = ("user", "toolResult", "custom")

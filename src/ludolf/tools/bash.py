@@ -18,7 +18,7 @@ from ludolf.agent.tool import (
     ToolOutput,
     text_output,
 )
-from ludolf.ai.strict_schema import PREFER_STRICT
+from ludolf.ai.sampling import PREFER_STRICT
 from ludolf.tools.options import BuiltinToolOptions, parameter_schema
 from ludolf.tools.output import OutputTail
 from ludolf.tools.process import (

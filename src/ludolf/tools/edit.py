@@ -18,7 +18,7 @@ from ludolf.agent.tool import (
     Walls,
     text_output,
 )
-from ludolf.ai.strict_schema import PREFER_STRICT
+from ludolf.ai.sampling import PREFER_STRICT
 from ludolf.base import loads, without_surrogates
 from ludolf.tools.diff import Comparison
 from ludolf.tools.editor_text import read_in_editor, write_in_editor

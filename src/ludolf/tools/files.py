@@ -8,7 +8,6 @@ write in the same folder removes it.
 import asyncio
 import errno
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ludolf.agent.tool import ToolFailure, Walls
+from ludolf.base.patterns import lazy_pattern
 from ludolf.tools.paths import real_path
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ _KINDS = (
     (stat.S_ISCHR, "a character device"),
     (stat.S_ISBLK, "a block device"),
 )
-_TEMPORARY = re.compile(r"\.ludolf-[0-9a-f]{12}\.tmp")
+_TEMPORARY = lazy_pattern(r"\.ludolf-[0-9a-f]{12}\.tmp")
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
 _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -2,12 +2,12 @@
 
 import codecs
 import os
-import re
 import stat
 import time
 from pathlib import Path
 from typing import Self
 
+from ludolf.base.patterns import lazy_pattern
 from ludolf.tools.files import write_all
 from ludolf.tools.truncate import MAX_BYTES, MAX_LINES, TAIL_CHARS, Totals, Truncation, keep_tail
 
@@ -19,18 +19,18 @@ _STRING_START = rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d\x9e\x9f])"
 # cancelled (CAN, SUB), or after this number of bytes.
 _LONGEST_STRING = 4096
 _STRING_BODY = rb"(?:[^\n\x07\x18\x1a\x1b\xc2]|\xc2(?!\x9c)){0,%d}+" % _LONGEST_STRING
-_SEQUENCE = re.compile(
+_SEQUENCE = lazy_pattern(
     rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[@-~]?"
     rb"|" + _STRING_START + _STRING_BODY + rb"(?:[\x07\x18\x1a]|\xc2\x9c)?"
     rb"|\x1b[ -/]*[0-~]?"
     rb"|\xc2[\x80-\x9f]"
 )
-_C1 = re.compile(rb"\xc2(?:[\x80-\x9f]|\Z)")
-_STYLE = re.compile(rb"\x1b\[[0-9;]*m")
+_C1 = lazy_pattern(rb"\xc2(?:[\x80-\x9f]|\Z)")
+_STYLE = lazy_pattern(rb"\x1b\[[0-9;]*m")
 _FREQUENT = 8
-_STRING_END = re.compile(rb"[\x07\x18\x1a]|\xc2\x9c|(?=[\n\x1b])")
-_OPEN_STRING = re.compile(_STRING_START + rb"(" + _STRING_BODY + rb")\Z")
-_UNFINISHED = re.compile(rb"(?:\x1b(?:\[[0-?]*)?[ -/]*|\xc2(?:\x9b[0-?]*[ -/]*)?)\Z")
+_STRING_END = lazy_pattern(rb"[\x07\x18\x1a]|\xc2\x9c|(?=[\n\x1b])")
+_OPEN_STRING = lazy_pattern(_STRING_START + rb"(" + _STRING_BODY + rb")\Z")
+_UNFINISHED = lazy_pattern(rb"(?:\x1b(?:\[[0-?]*)?[ -/]*|\xc2(?:\x9b[0-?]*[ -/]*)?)\Z")
 _LONGEST_UNFINISHED = 64
 
 MAX_SPILL_BYTES = 1024**3

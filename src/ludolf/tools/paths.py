@@ -9,9 +9,10 @@ from weakref import WeakValueDictionary
 
 from ludolf.agent.tool import ToolFailure
 from ludolf.base import expand_user
+from ludolf.base.patterns import lazy_pattern
 
-_ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
-_BEFORE_AM_PM = re.compile(r" (?=[AP]M\b)", re.IGNORECASE)
+_ODD_SPACES = lazy_pattern("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
+_BEFORE_AM_PM = lazy_pattern(r" (?=[AP]M\b)", re.IGNORECASE)
 # Attempts to resolve a path whose links change at the same time.
 _LOOKS = 100
 # Locks that serialise changes to one file; one that no task holds or awaits disappears.

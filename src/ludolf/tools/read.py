@@ -20,7 +20,7 @@ from ludolf.agent.tool import (
     text_output,
 )
 from ludolf.ai.messages import Part, Text
-from ludolf.ai.strict_schema import PREFER_STRICT
+from ludolf.ai.sampling import PREFER_STRICT
 from ludolf.tools.editor_text import read_in_editor
 from ludolf.tools.files import closing_file, error_text, open_regular
 from ludolf.tools.images import MAX_IMAGE_BYTES, SNIFF_BYTES, fit_image, sniff

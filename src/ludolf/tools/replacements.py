@@ -14,14 +14,15 @@ from itertools import accumulate, pairwise
 import msgspec
 
 from ludolf.agent.tool import ToolFailure
+from ludolf.base.patterns import lazy_pattern
 
 _PIECE = 1 << 16
 _WINDOW = 1 << 20
 # In a very long line, bytes beyond the piece size within which to look for a place to cut.
 _REACH = 1 << 12
 # Bytes that begin a visible character that never combines with the one before it.
-_CUT = re.compile(rb"[!-~\xc3\xd0\xd1\xe4-\xe9]")
-_BLANK_END = re.compile(r"[ \t\r\x0b\x0c\x1c-\x1f]\n")
+_CUT = lazy_pattern(rb"[!-~\xc3\xd0\xd1\xe4-\xe9]")
+_BLANK_END = lazy_pattern(r"[ \t\r\x0b\x0c\x1c-\x1f]\n")
 # Sorting long runs of combining marks takes quadratic time. Unicode's own limit is 30.
 _LONGEST_RUN_OF_MARKS = 32
 _LOOKALIKES = str.maketrans(
@@ -33,7 +34,7 @@ _LOOKALIKES = str.maketrans(
         **dict.fromkeys(map(chr, range(0x2002, 0x200B)), " "),
     }
 )
-_ANY_LOOKALIKE = re.compile(f"[{''.join(map(chr, _LOOKALIKES))}]")
+_ANY_LOOKALIKE = lazy_pattern(f"[{''.join(map(chr, _LOOKALIKES))}]")
 
 
 class Replacement(msgspec.Struct, frozen=True):

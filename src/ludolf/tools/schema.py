@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.tool import ToolFailure
 from ludolf.base import ReadOnlySchema
+from ludolf.tools.plain_schema import fits, is_plain
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -207,10 +208,12 @@ def check_arguments(name: str, schema: Mapping[str, Any], args: Any) -> dict[str
     Raises:
         ToolFailure: the arguments do not match the schema; the text names the errors.
     """
-    validator = schema_validator(name, schema)
+    validator = None if is_plain(schema) else schema_validator(name, schema)
     try:
         mended = coerce(without_nulls(args, schema, schema), schema, schema)
-        errors = list(validator.iter_errors(mended))
+        if validator is None and fits(mended, schema):
+            return dict(mended)
+        errors = list((validator or schema_validator(name, schema)).iter_errors(mended))
         if errors or not isinstance(mended, dict):
             raise ToolFailure(_failure(name, _reasons(errors) or ["root: must be object"], args))
     except (RecursionError, ValueError):  # the validator limits the depth too

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, Walls, text_output
-from ludolf.ai.strict_schema import PREFER_STRICT
+from ludolf.ai.sampling import PREFER_STRICT
 from ludolf.base import without_surrogates
 from ludolf.tools.editor_text import write_in_editor
 from ludolf.tools.files import error_text, make_folders, settle_in_thread, store_file

@@ -45,15 +45,16 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.provider import Provider, Request
 from ludolf.base import dumps
+from ludolf.base.patterns import lazy_pattern
 
 MOST_STEPS = 8
 PAUSE = 0.003
 _MOST_TURNS = 20
 _MOST_READS = 60
-_WORD = re.compile(r"\s*\S+\s*?|\s+")
+_WORD = lazy_pattern(r"\s*\S+\s*?|\s+")
 _IMAGE_CHARACTERS = 4_800
-_CONVERSATION = re.compile(r"<conversation>(.*)</conversation>", re.S)
-_USER_LINE = re.compile(r"^\[User\]: (.*)$", re.M)
+_CONVERSATION = lazy_pattern(r"<conversation>(.*)</conversation>", re.S)
+_USER_LINE = lazy_pattern(r"^\[User\]: (.*)$", re.M)
 
 
 def make(transport: Transport) -> Provider:
@@ -178,9 +179,9 @@ def _size(item: object) -> int:
 
 _LONGEST = 4_000
 _MOST_BREAKS = 40
-_STRONG = re.compile(r"\s*[,;.]?\s+(?:and\s+)?then,?\s+|\s*;\s*|\s*\n\s*", re.I)
-_WEAK = re.compile(r",?\s+and\s+(?:also\s+)?|[,.]\s+", re.I)
-_AFTER_QUOTE = re.compile(rf"(?<={MARK})(?:{_WEAK.pattern})", re.I)
+_STRONG = lazy_pattern(r"\s*[,;.]?\s+(?:and\s+)?then,?\s+|\s*;\s*|\s*\n\s*", re.I)
+_WEAK = lazy_pattern(r",?\s+and\s+(?:also\s+)?|[,.]\s+", re.I)
+_AFTER_QUOTE = lazy_pattern(rf"(?<={MARK})(?:{_WEAK.pattern})", re.I)
 _MORE = f"I do at most {MOST_STEPS} steps at once; please ask again for the rest."
 
 

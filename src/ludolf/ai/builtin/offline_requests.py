@@ -8,12 +8,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from ludolf.base.patterns import lazy_pattern
+
 Job = Literal["read", "ls", "grep", "find", "write", "edit", "bash"]
 _SHOWN_LINES = 40
 _SHOWN_CHARACTERS = 4_000
 _SEARCH_LIMIT = 100
 _FIND_LIMIT = 300
-_NOTICE = re.compile(r"\[.*\]|No files found.*|\(empty directory\)|\(no output\)|No matches found")
+_NOTICE = lazy_pattern(
+    r"\[.*\]|No files found.*|\(empty directory\)|\(no output\)|No matches found"
+)
 
 # ---------------------------------------------------------------- texts
 
@@ -70,7 +74,7 @@ _THOUGHT = (
 
 FIRST_MARK = 0xE000
 MARK = "[\ue000-\uf8ff]"
-_QUOTED = re.compile(
+_QUOTED = lazy_pattern(
     rf"(?P<odd>{MARK})|"
     r"```[^\n`]*\n(?P<fence>.*?)```"
     r"|`(?P<tick>[^`\n]+)`"
@@ -79,15 +83,15 @@ _QUOTED = re.compile(
     r"|(?<![^\s(:,])'(?P<single>[^'\n]*)'(?![^\s).,:;!?])",
     re.S,
 )
-_IMAGE_HINT = re.compile(r"^\[Image[^\n]*\]$", re.M)
-_LEAD = re.compile(
+_IMAGE_HINT = lazy_pattern(r"^\[Image[^\n]*\]$", re.M)
+_LEAD = lazy_pattern(
     r"(?:\d+[.)]|[-*])\s+"
     r"|(?:please|kindly|now|first|next|finally|then|ok|okay|just|also|and|let's|let us"
     r"|i want you to|i would like you to|i'd like you to)[\s,:]+"
     r"|(?P<asking>(?:can|could|would|will) you\s+)",
     re.I,
 )
-_TAIL = re.compile(r"(?:,?\s+(?:please|for me|thanks|thank you))+\s*(?P<end>[.!?]*)$", re.I)
+_TAIL = lazy_pattern(r"(?:,?\s+(?:please|for me|thanks|thank you))+\s*(?P<end>[.!?]*)$", re.I)
 _MOST_MARKS = 1_000
 _LONGEST = 200_000
 
@@ -366,14 +370,14 @@ def _report_project(seen: Outcomes) -> str:
 
 # ---------------------------------------------------------------- matching
 
-_HERE = re.compile(
+_HERE = lazy_pattern(
     r"here|everywhere|everything|all files|(?:this|the|my)(?: current| whole| working)?"
     r" (?:folder|directory|project|repo|repository|code|codebase)",
     re.I,
 )
-_LOOKS_LIKE_PATH = re.compile(r"[./~]\w|\w/|^[A-Z]{4,}$|^(?:Makefile|Dockerfile)$")
-_FILE_NAME = re.compile(r"\w\.\w+$")
-_NO_PATH = re.compile(
+_LOOKS_LIKE_PATH = lazy_pattern(r"[./~]\w|\w/|^[A-Z]{4,}$|^(?:Makefile|Dockerfile)$")
+_FILE_NAME = lazy_pattern(r"\w\.\w+$")
+_NO_PATH = lazy_pattern(
     r"an?|all|anything|code|everything|files?|folder|how|it|me|more|my|nothing|our|out|some"
     r"|something|that|the|them|these|this|those|what|why|your?",
     re.I,

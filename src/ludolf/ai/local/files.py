@@ -1,7 +1,6 @@
 """GGUF files as models, selected by path or found in the folders of other programs."""
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from ludolf.ai.local.gguf import GgufError, GgufHeader, read_gguf
 from ludolf.ai.local.servers import COMPAT, local_model, thinking_compat
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError, loads, user_dir
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.project_files import read_bytes
 
 DEFAULT_CONTEXT = 16_384
@@ -18,8 +18,8 @@ MAX_DEPTH = 6
 MODEL_LAYER = "application/vnd.ollama.image.model"
 # Parts of models, and models that are not chat models.
 _SILENT = ("clip", "bert", "whisper", "t5encoder", "adapter", "mmproj", "imatrix")
-_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
-_FIRST_PART = re.compile(r"-00001-of-\d{5}$")
+_LATER_PART = lazy_pattern(r"-(?!00001)\d{5}-of-\d{5}$")
+_FIRST_PART = lazy_pattern(r"-00001-of-\d{5}$")
 
 
 def file_model(model_id: str, environ: Mapping[str, str]) -> Model:

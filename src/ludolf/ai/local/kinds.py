@@ -4,6 +4,8 @@ import re
 
 import msgspec
 
+from ludolf.base.patterns import lazy_pattern
+
 
 class ServerKind(msgspec.Struct, frozen=True):
     """A kind of server: `url` is its default address, `start` the hint how to start it."""
@@ -25,9 +27,9 @@ KINDS: dict[str, ServerKind] = {
     ),
     "vllm": ServerKind("vLLM", "http://127.0.0.1:8000", 'Start it with "vllm serve MODEL".'),
 }
-_UNREACHED = re.compile(r"^Connection error: ")
-_MISSING = re.compile(r"^404 .*\bmodel\b", re.I | re.S)
-_TOOLS_OFF = re.compile(r"enable-auto-tool-choice|requires --jinja")
+_UNREACHED = lazy_pattern(r"^Connection error: ")
+_MISSING = lazy_pattern(r"^404 .*\bmodel\b", re.I | re.S)
+_TOOLS_OFF = lazy_pattern(r"enable-auto-tool-choice|requires --jinja")
 
 
 def base_of(url: str) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
@@ -25,6 +24,7 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.openai.completions import OpenAICompletions
 from ludolf.base import LudolfError, dumps, expand_user, user_dir
+from ludolf.base.patterns import lazy_pattern
 
 MODULE = "ludolf.ai.local.runtime"
 LOAD_SECONDS = 600.0
@@ -143,7 +143,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
 OWN, FENCED = "own", "fenced"
 _FENCED_FILE = Path(__file__).with_name("fenced.jinja")
 # Qwen2.5-Coder's template shows calls with doubled braces, but the model writes a fenced block.
-_DOUBLED = re.compile(r"<tool_call>(\\n|\s)*\{\{")
+_DOUBLED = lazy_pattern(r"<tool_call>(\\n|\s)*\{\{")
 
 
 def template_for(header: GgufHeader, wanted: str | None = None) -> str | None:

@@ -8,9 +8,10 @@ from ludolf.ai.access import AUTH_HEADERS
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import AssistantMessage, Image, ToolResultMessage
 from ludolf.ai.provider import Request
+from ludolf.base.patterns import lazy_pattern
 
 KeyHeader = Literal["Authorization", "x-api-key", "x-goog-api-key"]
-_PLACE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
+_PLACE = lazy_pattern(r"\{([A-Z][A-Z0-9_]*)\}")
 
 
 def variable(request: Request, name: str) -> str:

@@ -1,7 +1,6 @@
 """Mistral (`mistral-conversations`): its chat completions with thinking."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Literal
@@ -41,14 +40,15 @@ from ludolf.ai.providers.openai.shared import (
     read_chunk,
 )
 from ludolf.base import dumps, uuid4, without_surrogates
+from ludolf.base.patterns import lazy_pattern
 
 _SEE_IMAGE = "(see attached image)"
 _TOOL_ERROR = "[tool error] "
 # Mistral refuses a user message directly after a tool result.
 _AFTER_TOOLS = dumps({"role": "assistant", "content": "The tool results have been read."})
-_ID = re.compile(r"[A-Za-z0-9]{9}")
+_ID = lazy_pattern(r"[A-Za-z0-9]{9}")
 _ID_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_WITH_EFFORT = re.compile(r"mistral-small-(?:2603|latest)|mistral-medium-|zai-")
+_WITH_EFFORT = lazy_pattern(r"mistral-small-(?:2603|latest)|mistral-medium-|zai-")
 
 
 class Ids:

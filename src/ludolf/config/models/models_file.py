@@ -11,7 +11,6 @@ from ludolf.ai.models import CostTier, Model, ModelCost, plain
 from ludolf.base import ConfigError, Value
 from ludolf.config.models.routes import route_of
 from ludolf.config.settings.files import read_object
-from ludolf.config.settings.mistakes import inner_type, unknown_keys, valid_values
 from ludolf.config.settings.settings import merge
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -184,6 +183,8 @@ def read_models(path: Path) -> ModelsFile:
     if not isinstance(entries, dict):
         text = "Expected `object`" if "providers" in raw else "missing"
         return ModelsFile(errors=(_schema_error([f"providers: {text}"], path),))
+    from ludolf.config.settings.mistakes import unknown_keys
+
     providers: dict[str, ProviderEntry] = {}
     wrong: list[str] = []
     errors: list[str] = []
@@ -337,6 +338,8 @@ def _convert(value: Any, kind: type[T], where: str, wrong: list[str]) -> T | Non
 
 def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
     """Return all validation errors of a value with their paths, not only the first."""
+    from ludolf.config.settings.mistakes import valid_values
+
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -346,6 +349,8 @@ def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
 
 
 def _inner_problems(value: Any, kind: Any, where: str) -> Iterator[str]:
+    from ludolf.config.settings.mistakes import inner_type
+
     kind = inner_type(kind)
     parts = get_args(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):

@@ -3,10 +3,12 @@
 import re
 from functools import cache
 
+from ludolf.base.patterns import lazy_pattern
+
 GLOB_SIGNS = frozenset("*?[")
 # Signs before digits before letters, ignoring case.
 _SIGNS = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$"
-_MIXED = re.compile(r"([a-z]+)(\d+)|(\d+)([a-z]+)")
+_MIXED = lazy_pattern(r"([a-z]+)(\d+)|(\d+)([a-z]+)")
 
 
 def id_order(model_id: str) -> tuple[tuple[tuple[int, str], ...], str]:

@@ -1,8 +1,7 @@
 """Rank the models that match a part of a name: makers before resellers, ordinary and new first."""
 
-import re
-
 from ludolf.ai.models import Model
+from ludolf.base.patterns import lazy_pattern
 from ludolf.config.models.patterns import id_order
 
 # Tried in this order if nothing else selects a model. A cloud account may exist for other
@@ -52,10 +51,10 @@ _SPECIAL = frozenset(
     )
 )
 _ORDER = {provider: place for place, provider in enumerate(PREFERRED)}
-_WORD = re.compile(r"[a-z0-9]+")
-_DATED = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2}|\d{4})(?![\da-z])")
+_WORD = lazy_pattern(r"[a-z0-9]+")
+_DATED = lazy_pattern(r"-(\d{8}|\d{4}-\d{2}-\d{2}|\d{4})(?![\da-z])")
 # `4-8`, `5.5` and `v3`, but not the sizes `120b` and `16k`.
-_VERSION = re.compile(r"(?<!\d)(\d{1,2})(?:[-.](\d{1,2}))?(?![\d.]*(?:[bk]\b|x\d))(?!\d)")
+_VERSION = lazy_pattern(r"(?<!\d)(\d{1,2})(?:[-.](\d{1,2}))?(?![\d.]*(?:[bk]\b|x\d))(?!\d)")
 
 
 def best_match(pattern: str, models: list[Model]) -> Model | None:

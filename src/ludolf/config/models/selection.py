@@ -10,7 +10,6 @@ from ludolf.ai.local import FILE_SUFFIX, FILES
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError, expand_user, user_dir
-from ludolf.base.near import did_you_mean
 from ludolf.config.auth.keys import ALSO_NEEDED, KEY_VARIABLES
 from ludolf.config.models.models_file import ModelEntry, ProviderEntry, make_model
 from ludolf.config.models.patterns import is_glob, matches_glob
@@ -147,6 +146,8 @@ def require_provider(registry: ModelRegistry, name: str) -> str:
     """
     owner = _known_provider(registry, name)
     if owner is None:
+        from ludolf.base.near import did_you_mean
+
         near = did_you_mean(name, registry.providers())
         raise ConfigError(f'Unknown provider "{name}".{near} {_LIST}')
     return owner
@@ -282,6 +283,8 @@ def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: s
         if choice is None and registry.local.look_now():
             choice = match_pattern(pattern, registry.all())
         if choice is None:
+            from ludolf.base.near import did_you_mean
+
             near = did_you_mean(pattern, _names(models, words="/" not in pattern))
             raise ConfigError(f'Model "{pattern}" not found.{near} {_LIST}')
         return choice

@@ -7,13 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ludolf.base.patterns import lazy_pattern
 from ludolf.config.resources.ignore import glob_shape
 
 if TYPE_CHECKING:
     from ludolf.config.resources.linear_pattern import LinearPattern
 
 _MARKS = ("!", "+", "-")
-_BRACES = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
+_BRACES = lazy_pattern(r"\{([^{},]*(?:,[^{},]*)+)\}")
 # Alternatives in braces multiply.
 _MOST_ALTERNATIVES = 64
 

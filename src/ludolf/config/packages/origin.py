@@ -8,12 +8,13 @@ from typing import Literal
 import msgspec
 
 from ludolf.base import ConfigError
+from ludolf.base.patterns import lazy_pattern
 
 OriginKind = Literal["npm", "git", "path"]
-_NPM = re.compile(r"(@[a-z0-9~][\w.~-]*/[a-z0-9~][\w.~-]*|[a-z0-9~][\w.~-]*)(?:@(.+))?", re.I)
-_EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]*)?")
-_SCP = re.compile(r"git@([^:/]+):(.+)")
-_URL = re.compile(r"(?:https?|ssh|git)://", re.I)
+_NPM = lazy_pattern(r"(@[a-z0-9~][\w.~-]*/[a-z0-9~][\w.~-]*|[a-z0-9~][\w.~-]*)(?:@(.+))?", re.I)
+_EXACT = lazy_pattern(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]*)?")
+_SCP = lazy_pattern(r"git@([^:/]+):(.+)")
+_URL = lazy_pattern(r"(?:https?|ssh|git)://", re.I)
 _LONGEST = 2048
 
 

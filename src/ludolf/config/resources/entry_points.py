@@ -5,11 +5,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 
-from ludolf.base import ConfigError
-from ludolf.base.project_files import read_text
+from ludolf.base.project_files import TEXT_LIMIT
 
 GROUP = "ludolf.extensions"
+_GROUP_NAME = GROUP.encode()
 
 
 def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
@@ -18,40 +19,43 @@ def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
     Parses the metadata directly: `importlib.metadata` takes longer to import than all other
     modules here, and the import system would run the packages around a module.
     """
-    places = _search_path(sys.path if folders is None else folders)
-    for folder in places:
-        if _is_in_project(folder):
+    here = _working_folder()
+    places = _search_path(sys.path if folders is None else folders, here)
+    if here in ("/", os.path.realpath(os.path.expanduser("~"))):
+        here = ""
+    for folder, real in places.items():
+        if here and _is_in_project(real, here):
             continue
-        try:
-            names = sorted(os.listdir(folder))
-        except OSError:
-            continue
-        for name in names:
-            if name.endswith((".dist-info", ".egg-info")):
-                for module in _named_modules(f"{folder}/{name}/entry_points.txt"):
-                    yield from _module_file(module, places)
+        for name in _distributions(folder):
+            for module in _named_modules(f"{folder}/{name}/entry_points.txt"):
+                yield from _module_file(module, places)
 
 
-def _search_path(folders: Iterable[str]) -> list[Path]:
-    """Return the folders of distributions.
+def _search_path(folders: Iterable[str], here: str) -> dict[str, str]:
+    """Return the folders of distributions, and their real paths.
 
     The working folder is left out even if it is on the path: code of a project must not run just
     because the program was started there.
     """
-    here = _working_folder()
-    return [Path(folder) for folder in folders if folder and os.path.realpath(folder) != here]
+    found = {folder: os.path.realpath(folder) for folder in folders if folder}
+    return {folder: real for folder, real in found.items() if real != here}
 
 
-def _is_in_project(folder: Path) -> bool:
+def _is_in_project(real: str, here: str) -> bool:
     """Return whether a folder of the import path is in the project, as for editable installs.
 
     A command could write the metadata of a distribution there.
     """
-    here = _working_folder()
-    if here in ("", "/", os.path.realpath(os.path.expanduser("~"))):
-        return False
-    real = Path(os.path.realpath(folder))
-    return real.is_relative_to(here) and real.name not in ("site-packages", "dist-packages")
+    name = os.path.basename(real)
+    return real.startswith(f"{here}/") and name not in ("site-packages", "dist-packages")
+
+
+def _distributions(folder: str) -> list[str]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return sorted(name for name in names if name.endswith((".dist-info", ".egg-info")))
 
 
 def _working_folder() -> str:
@@ -66,18 +70,19 @@ def _named_modules(path: str) -> tuple[str, ...]:
         state = os.stat(path)
     except (OSError, ValueError):
         return ()
-    return _modules_in(path, (state.st_ino, state.st_size, state.st_ctime_ns))
+    if not S_ISREG(state.st_mode) or state.st_size > TEXT_LIMIT:
+        return ()
+    return _modules_in(path, state.st_size, (state.st_ino, state.st_ctime_ns))
 
 
 @lru_cache(maxsize=1024)
-def _modules_in(path: str, state: tuple[int, ...]) -> tuple[str, ...]:
+def _modules_in(path: str, size: int, state: tuple[int, ...]) -> tuple[str, ...]:
     """Return the modules that a file names; every session asks, so an unchanged file is kept."""
-    try:
-        text = read_text(Path(path), within=None) or ""
-    except ConfigError:
+    data = _content(path, size)
+    if _GROUP_NAME not in data:  # as nearly always: an environment may have hundreds of them
         return ()
     found, inside = [], False
-    for line in map(str.strip, text.splitlines()):
+    for line in map(str.strip, data.decode("utf-8-sig", "replace").splitlines()):
         if line.startswith("["):
             inside = line == f"[{GROUP}]"
         elif inside and "=" in line and not line.startswith(("#", ";")):
@@ -85,8 +90,21 @@ def _modules_in(path: str, state: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _module_file(module: str, places: Iterable[Path]) -> list[Path]:
+def _content(path: str, size: int) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, size)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def _module_file(module: str, places: Iterable[str]) -> list[Path]:
     inside = Path(*module.split(".")) if module else Path("?")
     forms = (inside / "__init__.py", inside.with_suffix(".py"))
-    candidates = (place / form for place in places for form in forms)
+    candidates = (Path(place, form) for place in places for form in forms)
     return [path for path in candidates if path.is_file()][:1]

@@ -4,13 +4,15 @@ import re
 from functools import cache
 from typing import Any
 
+from ludolf.base.patterns import lazy_pattern
+
 # Far more than any header needs; each limit keeps the YAML library from overflowing its stack or
 # from building values that grow exponentially.
 LONGEST_HEADER = 64 * 1024
 _DEEPEST = 32
 _MOST_ALIASES = 16
 _LONGEST_NUMBER = 64
-_HEADER = re.compile(r"\A---[ \t]*\n(.*?)(?:^)---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_HEADER = lazy_pattern(r"\A---[ \t]*\n(.*?)(?:^)---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _BOOL = r"^(?:true|True|TRUE|false|False|FALSE)$"
 _NULL = r"^(?:~|null|Null|NULL|)$"
 _INT = r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$"

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 import msgspec
 
 from ludolf.base import LudolfError
+from ludolf.base.patterns import lazy_pattern
 
 MOST_POSITIONS = 1000
 LONGEST_PATTERN = 2000
@@ -25,14 +26,14 @@ _ESCAPED_ANCHORS: dict[str, Anchor] = {
     "b": "boundary",
     "B": "no boundary",
 }
-_SET = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_SET = lazy_pattern(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 # A range over characters beyond ASCII takes long to compile if case is ignored.
-_WIDE_RANGE = re.compile(r"[^\x00-\x7f]|\\[xuUN0-7]")
-_ESCAPE = re.compile(
+_WIDE_RANGE = lazy_pattern(r"[^\x00-\x7f]|\\[xuUN0-7]")
+_ESCAPE = lazy_pattern(
     r"\\(?:x[\da-fA-F]{2}|u[\da-fA-F]{4}|U[\da-fA-F]{8}|[^\da-zA-Z]|[dDwWsSaftnrv])"
 )
-_REPEAT = re.compile(r"(?:[*+?]|\{(?P<least>\d*)(?P<comma>,?)(?P<most>\d*)\})")
-_GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))")
+_REPEAT = lazy_pattern(r"(?:[*+?]|\{(?P<least>\d*)(?P<comma>,?)(?P<most>\d*)\})")
+_GROUP = lazy_pattern(r"\((?:\?:|\?P<\w+>|(?!\?))")
 
 
 class Unsupported(LudolfError):

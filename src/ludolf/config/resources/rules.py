@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from ludolf.base import ConfigError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.project_files import TEXT_LIMIT, IsHidden, Reader
 from ludolf.config.resources.front_matter import split, text_field
 from ludolf.config.resources.linear_pattern import LinearPattern, Unsupported
@@ -17,9 +18,9 @@ from ludolf.config.settings.home import OWN, RULE_FOLDERS, Home, reader_of, user
 RuleInterrupt = Literal["always", "prose-only", "tool-only", "never"]
 MODES: tuple[str, ...] = ("always", "prose-only", "tool-only", "never")
 _ENDINGS = (".md", ".mdc")
-_FLAGS = re.compile(r"^\(\?([a-zA-Z]+)\)")
-_SCOPE = re.compile(r"^(text|thinking|tool)(?::([\w.-]+))?(?:\(([^)]*)\))?$")
-_FILE_GLOB = re.compile(r"\*[\w./*-]*\.[\w*]+")
+_FLAGS = lazy_pattern(r"^\(\?([a-zA-Z]+)\)")
+_SCOPE = lazy_pattern(r"^(text|thinking|tool)(?::([\w.-]+))?(?:\(([^)]*)\))?$")
+_FILE_GLOB = lazy_pattern(r"\*[\w./*-]*\.[\w*]+")
 _KNOWN_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 # Maximum number of rule files of a project, and the size of each.
 MOST_FILES = 200

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ludolf.base import CommandError, ConfigError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.project_files import Reader
 from ludolf.config.resources import front_matter
 from ludolf.config.resources.ignore import IgnoreRule, is_ignored, read_rules
@@ -18,8 +19,8 @@ LONGEST_DESCRIPTION = 1024
 # Maximum folders that are searched per source (links may count one twice), and their depth.
 MOST_FOLDERS = 5000
 DEEPEST = 16
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_CALL = re.compile(r"/skill:(\S+)\s*(.*)", re.DOTALL)
+_NAME = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_CALL = lazy_pattern(r"/skill:(\S+)\s*(.*)", re.DOTALL)
 
 
 class Skill(Resource, frozen=True, kw_only=True):

@@ -1,6 +1,5 @@
 """Build the system prompt from named sections in a fixed order."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -8,12 +7,13 @@ from typing import Protocol
 import msgspec
 
 from ludolf.base import ConfigError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.project_files import IsHidden
 from ludolf.config.resources.context_files import ContextFile
 from ludolf.config.resources.skills import Skill
 from ludolf.config.settings.home import OWN, Home, env, reader_for_named, reader_of
 
-_SECTION_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_SECTION_NAME = lazy_pattern(r"[a-z][a-z0-9_-]*")
 _SHELLS = ("bash", "powershell")
 _FINDERS = ("grep", "find", "ls")
 

@@ -5,14 +5,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ludolf.base import ConfigError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.config.resources import front_matter
 from ludolf.config.resources.sources import LoadedItems, Resource, Source, keep_first
 
 LONGEST_DESCRIPTION = 60
 # Maximum number of templates of one source.
 MOST_FILES = 1000
-_CALL = re.compile(r"/(\S+)\s*(.*)", re.DOTALL)
-_SLOT = re.compile(
+_CALL = lazy_pattern(r"/(\S+)\s*(.*)", re.DOTALL)
+_SLOT = lazy_pattern(
     r"\$\{(?P<name>\d+|@|ARGUMENTS):-(?P<default>[^}]*)\}"
     r"|\$\{@:(?P<start>\d+)(?::(?P<length>\d+))?\}"
     r"|\$(?P<place>\d+)"

@@ -3,22 +3,21 @@
 Such a file ends the start: to continue without it would switch off a safety feature.
 """
 
-import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ludolf.base import ConfigError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.project_files import read_bytes
 from ludolf.config.settings.files import CONFIG_LIMIT, decode, read_text
 
 GUARDED_KEYS = ("approval", "sandbox", "secrets")
 # Prefixes of `approvals` and `sandboxing`, which differ too much from the keys for a typo.
 _STEMS = ("approv", "aprov", "sandbox", "secret")
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
-_NO_LETTERS = re.compile(r"[\W\d_]+")
+_ESCAPE = lazy_pattern(r"\\u([0-9a-fA-F]{4})")
+_NO_LETTERS = lazy_pattern(r"[\W\d_]+")
 _NEAR = 2
 
 
@@ -54,6 +53,8 @@ def doubt_of_keys(raw: Mapping[str, Any], known: Iterable[str], name: str) -> st
 
 def doubt_of_repeats(path: Path) -> str | None:
     """Return an error for a key that occurs twice in one object of a settings file."""
+    import json
+
     repeated: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

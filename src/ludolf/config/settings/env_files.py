@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ludolf.base import ConfigError
+from ludolf.base.patterns import lazy_pattern
 
 # A larger file does not hold settings.
 _MOST_VALUES = 5_000
@@ -24,19 +25,19 @@ _PASSED_OVER = frozenset(
     )
 )
 _NAME = r"(?<![\w.-])[A-Za-z_][\w.-]*+"
-_ASSIGNED = re.compile(
+_ASSIGNED = lazy_pattern(
     rf"({_NAME})[\"']?[ \t]*+[:+?]?=[ \t]*+"
     rf"|(?:^|[{{,])[ \t]*+(?:-[ \t]+)?[\"']?({_NAME})[\"']?[ \t]*+:[ \t]+",
     re.MULTILINE,
 )
 _QUOTED = r"\"(?:\\.|[^\"\\])*+\"|'(?:\\.|[^'\\])*+'|'[^']*+'|`[^`]*+`"
-_WORD = re.compile(rf"(?:{_QUOTED}|\\.|[^\s;&|\"'`\\])++", re.DOTALL)
-_PIECE = re.compile(rf"{_QUOTED}|\\.|[^\"'`\\]+", re.DOTALL)
-_GOES_ON = re.compile(rf"[ \t]*(?:$|[;&|\r\n]|#|{_NAME}=)")
-_COMMENT = re.compile(r"(?<!\s)\s++#.*")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_WORD = lazy_pattern(rf"(?:{_QUOTED}|\\.|[^\s;&|\"'`\\])++", re.DOTALL)
+_PIECE = lazy_pattern(rf"{_QUOTED}|\\.|[^\"'`\\]+", re.DOTALL)
+_GOES_ON = lazy_pattern(rf"[ \t]*(?:$|[;&|\r\n]|#|{_NAME}=)")
+_COMMENT = lazy_pattern(r"(?<!\s)\s++#.*")
+_ESCAPE = lazy_pattern(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
-_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?[-+?=]([^}]*))?\}|(\w+))")
+_VARIABLE = lazy_pattern(r"\$(?:\{(\w+)(?::?[-+?=]([^}]*))?\}|(\w+))")
 
 
 def env_files(folder: Path) -> tuple[list[Path], bool]:

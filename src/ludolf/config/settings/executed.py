@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ludolf.base import ConfigError, expand_user
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.project_files import FileRefused, read_bytes
 from ludolf.config.resources.entry_points import installed
 from ludolf.config.resources.sources import find_places, find_sources
@@ -39,7 +40,7 @@ _USER_FILES = (
 # Folders of installed packages, of those for one session, of the library of scripts, and of their
 # code in the form that Node runs.
 _PACKAGE_FOLDERS = ("npm", "git", "tmp/extensions", "ludolf", "cache")
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{([^}]*)\})", re.ASCII)
+_VARIABLE = lazy_pattern(r"\$(?:(\w+)|\{([^}]*)\})", re.ASCII)
 
 
 class CannotCheck(ConfigError):

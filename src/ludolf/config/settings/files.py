@@ -1,7 +1,6 @@
 """Read and write JSON files that users and other programs edit too."""
 
 import codecs
-import json
 import os
 import re
 import stat
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import ConfigError, loads
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.project_files import Reader, read_bytes
 
 # 64 MiB: more than the largest list of models, and small enough for memory.
@@ -16,9 +16,9 @@ CONFIG_LIMIT = 64 * 1024 * 1024
 Stamp = tuple[int, int, int, int, int]
 _READ_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH
 _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_NOT_LINE_END = re.compile(r"[^\n]")
-_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
+_COMMENT = lazy_pattern(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_NOT_LINE_END = lazy_pattern(r"[^\n]")
+_TRAILING_COMMA = lazy_pattern(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
 
 
 def read_text(path: Path) -> str | None:
@@ -77,6 +77,8 @@ def write_object(path: Path, value: dict[str, Any]) -> None:
     Raises:
         OSError: the file could not be written; the old one is unchanged.
     """
+    import json
+
     replace_text(path, json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -148,5 +150,7 @@ def _parse(text: str, *, relaxed: bool) -> Any:
     except ValueError:
         if not relaxed:
             raise
+    import json
+
     plain = _COMMENT.sub(lambda match: match[1] or _NOT_LINE_END.sub(" ", match[0]), text)
     return json.loads(_TRAILING_COMMA.sub(lambda match: match[1] or "", plain))

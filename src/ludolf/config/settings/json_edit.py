@@ -1,12 +1,13 @@
 """Change one value in the text of a JSON object; everything else stays as it is written."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_INDENT = re.compile(r"\{[ \t]*\r?\n([ \t]+)\"")
+from ludolf.base.patterns import lazy_pattern
+
+_SPACE = lazy_pattern(r"[ \t\r\n]*")
+_INDENT = lazy_pattern(r"\{[ \t]*\r?\n([ \t]+)\"")
 
 
 class _Member(NamedTuple):

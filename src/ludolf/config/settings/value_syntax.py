@@ -5,12 +5,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.programs import safe_path
 
 COMMAND_LIMIT = 10.0
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_TOKEN = re.compile(rf"\$(?:(\$)|(!)|\{{({_NAME})\}}|({_NAME}))")
-_BARE_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
+_TOKEN = lazy_pattern(rf"\$(?:(\$)|(!)|\{{({_NAME})\}}|({_NAME}))")
+_BARE_NAME = lazy_pattern(r"[A-Z][A-Z0-9_]*\Z")
 
 
 class Resolver:

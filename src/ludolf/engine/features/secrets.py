@@ -25,6 +25,7 @@ from ludolf.ai.secret_names import is_place_name, is_secret_name
 from ludolf.ai.secret_values import SHORTEST, Finder, encodings, looks_like_key
 from ludolf.ai.secrets import credentials_in
 from ludolf.base import ConfigError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.project_files import FileRefused, read_bytes
 from ludolf.config.auth.keys import HEADER_LISTS
 from ludolf.config.models.registry import ModelRegistry
@@ -42,12 +43,12 @@ _MOST_SECRETS = 1_000
 _MOST_CHARACTERS = 128 * 1024
 # `user:password@` of an address, with and without signs that belong to the next address.
 _PASSWORDS = (
-    re.compile(r"://[^\s/:@]*:([^\s/@]+)@"),
-    re.compile(r"://[^\s/:@]*:([^\s/]+)@"),
-    re.compile(r"://([^\s/:@]{20,})@"),
+    lazy_pattern(r"://[^\s/:@]*:([^\s/@]+)@"),
+    lazy_pattern(r"://[^\s/:@]*:([^\s/]+)@"),
+    lazy_pattern(r"://([^\s/:@]{20,})@"),
 )
-_PLACE = re.compile(r"[.:\\]")
-_FIELD = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]*+)=([^&;\s\"'#]+)")
+_PLACE = lazy_pattern(r"[.:\\]")
+_FIELD = lazy_pattern(r"(?<![\w.-])([A-Za-z_][\w.-]*+)=([^&;\s\"'#]+)")
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -198,8 +199,8 @@ SPECIAL = (
 )
 GONE = "{placeholder} stands for a value that is not in the environment or the folder any more."
 # Characters that mean themselves in every shell, and in texts in quotes.
-_PLAIN = re.compile(r"[A-Za-z0-9_+/][A-Za-z0-9_./:@%+=,-]*")
-_PLACEHOLDER = re.compile(r"__LUDOLF_SECRET_[A-Z0-9]+(?:_[A-Z0-9]+)*__")
+_PLAIN = lazy_pattern(r"[A-Za-z0-9_+/][A-Za-z0-9_./:@%+=,-]*")
+_PLACEHOLDER = lazy_pattern(r"__LUDOLF_SECRET_[A-Z0-9]+(?:_[A-Z0-9]+)*__")
 # Not sent to a model as text, or names of our own that must stay as they are.
 _KEPT_FIELDS = frozenset(
     (

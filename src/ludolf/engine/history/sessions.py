@@ -20,7 +20,6 @@ from ludolf.session.finder import SessionRecord, check_cwd, list_sessions, newes
 from ludolf.session.reader import NotASession, read_header
 from ludolf.session.store import check_not_held
 from ludolf.session.tree import Session, new_session, open_session
-from ludolf.session.views import user_text
 
 if TYPE_CHECKING:
     from ludolf.extensions.host import Setup, Then
@@ -162,6 +161,8 @@ class SessionSwitcher(Component):
 
     def text_at(self, entry_id: str) -> str:
         """Return the text of a user's message; empty for any other entry."""
+        from ludolf.session.views import user_text
+
         entry = self.conversation.session.get(entry_id)
         return user_text(entry) if entry is not None else ""
 

@@ -9,8 +9,6 @@ from msgspec import structs
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.ai.provider import ModelAnswer, Request
-from ludolf.ai.stream import respond
-from ludolf.ai.usage import add_usage
 from ludolf.base import LudolfError, now_ms, uuid7
 from ludolf.engine.run.requests import Attempts, Requests
 from ludolf.protocol.events import (
@@ -48,6 +46,7 @@ class Summaries:
         Raises:
             SummaryFailed: one of the two failed; neither is used.
         """
+        from ludolf.ai.usage import add_usage
         from ludolf.session import summary_text as words
         from ludolf.session.compaction import summary_limit
 
@@ -103,6 +102,8 @@ class Summaries:
         )
 
     async def _attempts(self, request: Request, start: SummaryRetryStart) -> ModelAnswer:
+        from ludolf.ai.stream import respond
+
         hub, attempts = self._requests.conversation.hub, Attempts(self._requests.workspace)
         while True:
             answer = await respond(request, Draft(request.model), _ignore)

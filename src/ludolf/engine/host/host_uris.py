@@ -11,6 +11,7 @@ import msgspec
 
 from ludolf.agent.tool import Document, Documents, ToolFailure
 from ludolf.base import CommandError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.engine.feature import Feature
 from ludolf.engine.host.host_link import HostCall, HostCalls, HostLink, new_call_id
 from ludolf.engine.toolset import Toolset
@@ -19,7 +20,7 @@ from ludolf.protocol.host_events import HostUriCancel, HostUriRequest
 GONE = "RPC client disconnected before host URI request completed"
 # Addresses of files, which no host provides.
 RESERVED = ("file",)
-_ADDRESS = re.compile(r"@?(([A-Za-z][A-Za-z0-9+.-]*)://.*)", re.DOTALL)
+_ADDRESS = lazy_pattern(r"@?(([A-Za-z][A-Za-z0-9+.-]*)://.*)", re.DOTALL)
 _INTRO = "Documents that are not files. The tools named with them take their addresses as a path."
 _READERS, _WRITERS = ("read",), ("edit", "write")
 SECTION = "host_documents"

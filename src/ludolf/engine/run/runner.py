@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from ludolf.agent.batch import tool_update
 from ludolf.agent.events import (
     AgentEnd,
     AgentEvent,
@@ -17,7 +16,6 @@ from ludolf.agent.events import (
     TurnEnd,
 )
 from ludolf.agent.io import AcceptedCall, AgentIO, Outcome, QueuedMessage, QueueKind, RunEnd
-from ludolf.agent.loop import run_agent
 from ludolf.agent.scope import Aborted, Scope, Tasks
 from ludolf.agent.tool import Deny, ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.draft import Draft
@@ -223,6 +221,8 @@ class TurnIO(AgentIO):
         return AcceptedCall(tool, verdict, self._context(call))
 
     def _context(self, call: ToolCall) -> ToolContext:
+        from ludolf.agent.batch import tool_update
+
         async def report(partial: ToolOutput) -> None:
             await self._hub.emit(tool_update(call, partial))
 
@@ -330,6 +330,8 @@ class PromptRunner(Component):
         scope.close()
 
     async def _runs(self, prompts: Sequence[Message], scope: Scope) -> None:
+        from ludolf.agent.loop import run_agent
+
         hooks = self.features.hooks
         with suppress(Aborted):
             for feature in hooks["prepare_run"]:

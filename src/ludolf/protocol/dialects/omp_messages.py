@@ -4,7 +4,6 @@ The core does not keep these: they are measured here as events pass, and exist o
 this process.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from time import perf_counter
@@ -16,6 +15,7 @@ from ludolf.agent.events import QueueUpdate, ToolEnd, ToolStart
 from ludolf.ai.draft import BlockDelta
 from ludolf.ai.messages import AssistantMessage, Message, ToolCall, UserMessage, text_of
 from ludolf.base import dumps
+from ludolf.base.patterns import lazy_pattern
 from ludolf.protocol.dialects.omp_tools import (
     JsonObject,
     details_of,
@@ -32,7 +32,7 @@ INTERRUPT_ID, ABORT_ID, FAILED = 0x400_1000, 0x800_1000, 0x2_1000
 CANCELLED = "[Command cancelled]\n"
 REMINDER = "todo-reminder"
 ABORTED_COMMAND = "Command aborted"
-_STATUS = re.compile(r"\s*(\d{3})\b")
+_STATUS = lazy_pattern(r"\s*(\d{3})\b")
 
 
 class OmpMessages:

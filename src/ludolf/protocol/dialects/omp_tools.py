@@ -5,24 +5,24 @@ Session files hold only the text of a result, in the wording of pi, so it is par
 """
 
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.events import ToolEnd
 from ludolf.ai.messages import Text
 from ludolf.base import expand_user
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.visible import escape_hidden
 
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
 JsonObject = dict[str, Any]
-_EXITED = re.compile(r"\n*Command exited with code (\d+)\Z")
-_TIMED_OUT = re.compile(r"Command timed out after [\d.]+ seconds\Z")
-_NOTICE = re.compile(
+_EXITED = lazy_pattern(r"\n*Command exited with code (\d+)\Z")
+_TIMED_OUT = lazy_pattern(r"Command timed out after [\d.]+ seconds\Z")
+_NOTICE = lazy_pattern(
     r"\n\n\[(?:Showing lines \d+-\d+ of (?P<all>\d+)|(?P<more>\d+) more lines in file)\b[^\]]*\]\Z"
 )
-_REFUSED = re.compile(r'Validation failed for tool "|Tool \S+ not found\Z')
+_REFUSED = lazy_pattern(r'Validation failed for tool "|Tool \S+ not found\Z')
 
 
 def details_of(event: ToolEnd, args: JsonObject, cwd: str, home: str) -> JsonObject:

@@ -1,18 +1,18 @@
 """Commands of a host that provides dialogs, tools and documents."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from ludolf.ai.messages import Part, Text
 from ludolf.base import CommandError
+from ludolf.base.patterns import lazy_pattern
 from ludolf.engine.host.host_tools import Definition, output
 from ludolf.engine.host.host_uris import HostDocument, Scheme
 from ludolf.protocol.commands import HostToolResult, HostToolUpdate, HostUriResult
 from ludolf.protocol.images import read_image
 from ludolf.rpc.connection import Call, ReplyData, Result, Silence, handles, unknown_command
 
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_SCHEME = lazy_pattern(r"[a-z][a-z0-9+.-]*")
 
 
 @handles

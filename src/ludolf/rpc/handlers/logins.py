@@ -34,11 +34,6 @@ def _check_dialogs(call: Call) -> None:
         )
 
 
-def needs_user(call: Call) -> bool:
-    """Whether a login waits for the user, which may take minutes."""
-    return call.command.api_key is None
-
-
 @handles
 async def logout(call: Call) -> Result:
     provider = call.command.provider_id

@@ -52,11 +52,6 @@ def _answer_tool(schema: Any) -> "AnswerTool[Any] | None":
     return answer_tool_for(schema)
 
 
-def calls_extension(call: Call) -> bool:
-    """Whether a prompt calls a command of an extension, which may wait for answers of the host."""
-    return call.engine.prompting.is_command(call.command.message)
-
-
 async def _queue(call: Call, kind: QueueKind) -> Result:
     command: QueueMessage = call.command
     images = tuple(read_images(call.head.type, command.images))

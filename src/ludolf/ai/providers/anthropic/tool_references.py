@@ -4,16 +4,16 @@ The definition of such a tool has `defer_loading`, which keeps it out of the cac
 result of the search refers to it by a `tool_reference`, where the API inserts the definition.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 
 from ludolf.ai.history import ModelMessage
 from ludolf.ai.messages import ToolResultMessage
 from ludolf.ai.models import Model
+from ludolf.base.patterns import lazy_pattern
 
 _OFFICIAL = "https://api.anthropic.com"
 # Haiku refuses references in results of a client's own search.
-_VERSION = re.compile(r"claude-(?:opus|sonnet|fable)-(\d+)(?:-(\d{1,2}))?(?:-|$)")
+_VERSION = lazy_pattern(r"claude-(?:opus|sonnet|fable)-(\d+)(?:-(\d{1,2}))?(?:-|$)")
 _OLDEST = (4, 5)
 
 

@@ -5,7 +5,6 @@ chain of botocore: a profile, single sign-on, a web identity, the role of a cont
 """
 
 import asyncio
-import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,10 +20,11 @@ from ludolf.ai.provider import Request
 from ludolf.ai.providers.cloud_tokens import is_of_process
 from ludolf.ai.providers.gateways import base_url
 from ludolf.base import expand_user, user_dir
+from ludolf.base.patterns import lazy_pattern
 
 _DEFAULT_REGION = "us-east-1"
-_ARN_REGION = re.compile(r"arn:aws[\w-]*:bedrock:([a-z0-9-]+):")
-_HOST = re.compile(
+_ARN_REGION = lazy_pattern(r"arn:aws[\w-]*:bedrock:([a-z0-9-]+):")
+_HOST = lazy_pattern(
     r"(?P<own>.+\.)?bedrock-runtime(?:-fips)?\.(?P<region>[a-z0-9-]+)"
     r"\.(?P<vpce>vpce\.)?amazonaws\.com(?:\.cn)?"
 )

@@ -24,6 +24,7 @@ from ludolf.ai.providers.anthropic.request import effort_of, flag, thinking_of
 from ludolf.ai.strict_schema import sampled_schema
 from ludolf.ai.tool_schema import claude_schema
 from ludolf.base import dumps, without_surrogates
+from ludolf.base.patterns import lazy_pattern
 
 EMPTY = "<empty>"
 _BETA = "interleaved-thinking-2025-05-14"
@@ -34,7 +35,7 @@ _FORMATS = {
     "image/gif": "gif",
     "image/webp": "webp",
 }
-_CLAUDE = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?")
+_CLAUDE = lazy_pattern(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?")
 _FIRST_ADAPTIVE = (4, 6)
 _GOVERNMENT = ("us-gov.", "arn:aws-us-gov:")
 

@@ -42,6 +42,7 @@ from ludolf.ai.providers.http_provider import AlternatingBlocks, EventStreamProv
 from ludolf.ai.strict_schema import sampled_schema
 from ludolf.ai.tool_schema import gemini_schema
 from ludolf.base import dumps, loads, now_ms, without_surrogates
+from ludolf.base.patterns import lazy_pattern
 
 STREAM = "streamGenerateContent?alt=sse"
 _REFUSALS = frozenset(
@@ -261,10 +262,10 @@ SEE_IMAGE = "(see attached image)"
 IMAGE_TURN = "Tool result image:"
 # Gemini 3 refuses calls without a signature; Google accepts this value for foreign calls.
 _UNSIGNED_CALL = "skip_thought_signature_validator"
-_GEMINI_3_UP = re.compile(r"gemini-(?:[3-9]|[1-9]\d)|gemini-(?:flash|flash-lite|pro)-latest")
-_GEMINI_BELOW_3 = re.compile(r"gemini-(?:live-)?[12](?!\d)")
-_WANTS_IDS = re.compile(r"(?:^|/)(?:claude-|gpt-oss-)")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_GEMINI_3_UP = lazy_pattern(r"gemini-(?:[3-9]|[1-9]\d)|gemini-(?:flash|flash-lite|pro)-latest")
+_GEMINI_BELOW_3 = lazy_pattern(r"gemini-(?:live-)?[12](?!\d)")
+_WANTS_IDS = lazy_pattern(r"(?:^|/)(?:claude-|gpt-oss-)")
+_BASE64 = lazy_pattern(r"[A-Za-z0-9+/]+={0,2}")
 
 
 class GoogleRequestBuilder(EncodedHistory):
@@ -430,15 +431,15 @@ def _declare(tool: ToolSpec, *, strict: bool) -> tuple[dict[str, Any], bool]:
 
 # Models with levels and their names for minimal, low, medium, high; the first match counts.
 _LEVELS: tuple[tuple[re.Pattern[str], tuple[str, str, str, str]], ...] = (
-    (re.compile(r"gemini-3-pro"), ("LOW", "LOW", "HIGH", "HIGH")),
-    (re.compile(r"gemini-[3-9][.\d]*-pro|gemini-pro-latest"), ("LOW", "LOW", "MEDIUM", "HIGH")),
+    (lazy_pattern(r"gemini-3-pro"), ("LOW", "LOW", "HIGH", "HIGH")),
+    (lazy_pattern(r"gemini-[3-9][.\d]*-pro|gemini-pro-latest"), ("LOW", "LOW", "MEDIUM", "HIGH")),
     (_GEMINI_3_UP, ("MINIMAL", "LOW", "MEDIUM", "HIGH")),
-    (re.compile(r"gemma-?4"), ("MINIMAL", "MINIMAL", "HIGH", "HIGH")),
+    (lazy_pattern(r"gemma-?4"), ("MINIMAL", "MINIMAL", "HIGH", "HIGH")),
 )
 _BUDGETS: tuple[tuple[re.Pattern[str], tuple[int, int, int, int]], ...] = (
-    (re.compile(r"2\.5-pro"), (128, 2048, 8192, 32768)),
-    (re.compile(r"2\.5-flash-lite"), (512, 2048, 8192, 24576)),
-    (re.compile(r"2\.5-flash"), (128, 2048, 8192, 24576)),
+    (lazy_pattern(r"2\.5-pro"), (128, 2048, 8192, 32768)),
+    (lazy_pattern(r"2\.5-flash-lite"), (512, 2048, 8192, 24576)),
+    (lazy_pattern(r"2\.5-flash"), (128, 2048, 8192, 24576)),
 )
 _PLACE: dict[ThinkingLevel, int] = {"minimal": 0, "low": 1, "medium": 2}
 _HIGHEST = 3

@@ -1,6 +1,5 @@
 """ChatGPT subscriptions (`openai-codex-responses`): Responses with a login instead of a key."""
 
-import re
 from typing import Any
 
 from ludolf.ai.errors import ProviderError
@@ -19,9 +18,10 @@ from ludolf.ai.providers.openai.responses import (
 )
 from ludolf.ai.providers.openai.shared import headers_for
 from ludolf.base import now_ms, without_surrogates
+from ludolf.base.patterns import lazy_pattern
 
 _NO_PROMPT = "You are a helpful assistant."  # the server refuses empty instructions
-_LIMITS = re.compile(r"usage_limit_reached|usage_not_included")
+_LIMITS = lazy_pattern(r"usage_limit_reached|usage_not_included")
 
 
 class CodexResponses(OpenAIResponses):

@@ -1,6 +1,5 @@
 """Chat Completions API of OpenAI and compatible servers."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -51,6 +50,7 @@ from ludolf.ai.providers.openai.shared import (
     short_hash,
 )
 from ludolf.base import dumps, escape, short_id, without_surrogates
+from ludolf.base.patterns import lazy_pattern
 
 
 class OpenAICompletions(EventStreamProvider):
@@ -150,7 +150,7 @@ REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 _SEE_IMAGE = "(see attached image)"
 _IMAGE_LABEL = "Images from the tool results above:"
 _AFTER_TOOLS = "The tool results have been read."
-_ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
+_ODD_ID = lazy_pattern(r"[^a-zA-Z0-9_-]")
 _ID_CHARS = 40
 
 

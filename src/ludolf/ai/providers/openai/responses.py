@@ -1,6 +1,5 @@
 """Responses API of OpenAI and compatible servers."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -45,6 +44,7 @@ from ludolf.ai.providers.openai.shared import (
     short_hash,
 )
 from ludolf.base import dumps, escape, without_surrogates
+from ludolf.base.patterns import lazy_pattern
 
 _LEAST_OUTPUT = 16
 
@@ -152,7 +152,7 @@ def reasoning_fields(request: Request, compat: Compat) -> dict[str, Any]:
     return fields
 
 
-_ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
+_ODD_ID = lazy_pattern(r"[^a-zA-Z0-9_-]")
 _ID_CHARS = 64
 
 

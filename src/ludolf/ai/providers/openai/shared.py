@@ -1,7 +1,6 @@
 """Shared parts of OpenAI's APIs: address, headers, error texts, invalid events, hashed ids."""
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -20,6 +19,7 @@ from ludolf.ai.providers.openai.compat import Compat
 from ludolf.ai.strict_schema import Grammar, grammar_for, sampled_schema
 from ludolf.ai.tool_schema import openai_schema
 from ludolf.base import as_text, dumps, loads, without_surrogates
+from ludolf.base.patterns import lazy_pattern
 
 NO_OUTPUT = "(no tool output)"
 _MAX_BODY_CHARS = 4000
@@ -162,8 +162,8 @@ def cut(text: str) -> str:
 
 # ---------------------------------------------------------------- odd events
 
-_WHERE = re.compile(r"`\$(\S*)`$")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_WHERE = lazy_pattern(r"`\$(\S*)`$")
+_STEP = lazy_pattern(r"\.([^.\[]+)|\[(\d+)\]")
 _MAX_REPAIRS = 16
 
 
