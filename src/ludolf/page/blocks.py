@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from ludolf.page.text import plain_lines
+from ludolf.page.text import with_plain_ends
 
 Align = Literal["", "center", "right"]
 
@@ -74,12 +74,18 @@ _TASK = re.compile(r"\[([ xX])\] ")
 _ALIGN = re.compile(r":?-+:?\Z")
 # First characters of lines that end or underline the paragraph before them.
 _ENDINGS = frozenset("`~#>-*+_=0123456789")
+_ENDING_LINE = re.compile(r"\n *[`~#>\-*+_=0-9]")
+_BLANK_LINES = re.compile(r"\n\s*\n")
 _SETEXT = re.compile(r"(=+|-+)[ \t]*\Z")
 
 
 def parse_markdown(text: str) -> list[MarkdownBlock]:
     """Parse a text into its blocks."""
-    return parse_lines([_expanded(line) for line in plain_lines(text)])
+    text = with_plain_ends(text)
+    # A line end resets the column, so that one call expands the tabs of all lines.
+    text = text.expandtabs(4) if "\t" in text else text
+    paragraphs = _plain_paragraphs(text)
+    return parse_lines(text.split("\n")) if paragraphs is None else paragraphs
 
 
 def parse_lines(lines: list[str]) -> list[MarkdownBlock]:
@@ -87,8 +93,22 @@ def parse_lines(lines: list[str]) -> list[MarkdownBlock]:
     return _Blocks(lines).parse()
 
 
-def _expanded(line: str) -> str:
-    return line.expandtabs(4) if "\t" in line else line
+def _plain_paragraphs(text: str) -> "list[MarkdownBlock] | None":
+    """Return the paragraphs of a text that has only paragraphs without hard line breaks.
+
+    None if another block could start in it. Most texts need no more than this.
+    """
+    if "|" in text or "  \n" in text or "\n    " in text:
+        return None
+    if text.startswith("    ") or text.endswith("  "):
+        return None
+    if text.lstrip(" ")[:1] in _ENDINGS or _ENDING_LINE.search(text) is not None:
+        return None
+    joined = (
+        "\n".join([line.lstrip(" ").rstrip() for line in part.split("\n")]).strip("\n")
+        for part in _BLANK_LINES.split(text)
+    )
+    return [Paragraph(part.removesuffix("\\")) for part in joined if part]
 
 
 class _Blocks:

@@ -13,15 +13,17 @@ _PART_LINES = 60
 
 def code_block(code: str, language: str) -> str:
     """Render a block of code inside a message, never folded."""
-    lines = _lines(code)
-    diff = language.lower() in ("diff", "patch")
-    inside = "\n".join(map(_diff_line, lines)) if diff else _in_parts(lines)
+    inside = _escaped(code)
+    if language.lower() in ("diff", "patch"):
+        inside = "\n".join(map(_diff_line, inside.split("\n")))
+    else:
+        inside = _in_parts(inside)
     return f'<div class="code"{_lang(language)}>{COPY}<pre><code>{inside}</code></pre></div>'
 
 
 def code_box(code: str, language: str, *, kind: str = "", css: str = "", shown: int = 14) -> str:
     """Render a separate block of code or data; lines after `shown` are folded."""
-    return block(folded(_lines(code), css=css, shown=shown, parts=True), kind, language)
+    return block(folded(_escaped(code), css=css, shown=shown, parts=True), kind, language)
 
 
 def language_of(path: str) -> str:
@@ -32,20 +34,24 @@ def language_of(path: str) -> str:
 
 
 def folded(
-    lines: list[str], *, css: str = "", shown: int = 14, tail: bool = False, parts: bool = False
+    text: str, *, css: str = "", shown: int = 14, tail: bool = False, parts: bool = False
 ) -> str:
     """Render lines of HTML with the rest folded; `tail` shows the end instead of the start."""
-    visible = _visible(lines[::-1] if tail else lines, shown)
-    hidden = len(lines) - visible
+    visible = _visible(text, shown, tail)
+    hidden = text.count("\n") + 1 - visible
     if hidden <= 0:
-        return _pre("\n".join(lines), css)
+        return _pre(text, css)
     words = f"{hidden:,} {'earlier' if tail else 'more'} line{'s' if hidden > 1 else ''}"
     summary = f"<summary>{words}</summary>"
-    cut = hidden if tail else visible
-    hid, seen = (lines[:cut], lines[cut:]) if tail else (lines[cut:], lines[:cut])
-    inside = _in_parts(hid) if parts else "\n".join(hid)
+    if tail:
+        hid = text.rsplit("\n", visible)[0]
+        seen = text[len(hid) + 1 :]
+    else:
+        hid = text.split("\n", visible)[-1]
+        seen = text[: -len(hid) - 1]
+    inside = _in_parts(hid) if parts and hidden >= 2 * _PART_LINES else hid
     fold = f'<details class="more">{summary}{_pre(inside, css)}</details>'
-    rest = _pre("\n".join(seen), css) if seen else ""
+    rest = _pre(seen, css) if visible else ""
     return fold + rest if tail else rest + fold
 
 
@@ -54,15 +60,16 @@ def block(inside: str, kind: str = "", language: str = "") -> str:
     return f'<div class="block {kind}"{_lang(language)}>{COPY}{inside}</div>'
 
 
-def _lines(code: str) -> list[str]:
+def _escaped(code: str) -> str:
     # Before escaping, which would render a carriage return as a visible sign.
-    return content(with_plain_ends(code)).split("\n")
+    return content(with_plain_ends(code))
 
 
-def _in_parts(lines: list[str]) -> str:
+def _in_parts(text: str) -> str:
     """Split long code into parts, since the script colours only parts near the viewport."""
-    if len(lines) < 2 * _PART_LINES:
-        return "\n".join(lines)
+    if text.count("\n") + 1 < 2 * _PART_LINES:
+        return text
+    lines = text.split("\n")
     starts = range(0, len(lines), _PART_LINES)
     parts = ["\n".join(lines[start : start + _PART_LINES]) for start in starts]
     return '<span class="part">' + '\n</span><span class="part">'.join(parts) + "</span>"
@@ -78,10 +85,12 @@ def _diff_line(line: str) -> str:
     return f'<span class="d-{kind}">{line}</span>' if kind else line
 
 
-def _visible(lines: list[str], shown: int) -> int:
+def _visible(text: str, shown: int, tail: bool) -> int:
     """Return the number of lines outside the fold."""
+    most = shown + _SPARE_LINES
+    lines = text.rsplit("\n", most)[::-1] if tail else text.split("\n", most)
+    few = len(lines) <= most
     room = _LINE_CHARACTERS * shown
-    few = len(lines) <= shown + _SPARE_LINES
     for count, line in enumerate(lines[: None if few else shown]):
         room -= len(line)
         if room < 0:
