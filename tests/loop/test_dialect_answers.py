@@ -73,12 +73,9 @@ async def test_a_host_can_have_only_changes_of_the_usage(lab: Lab, dialect: str)
     lab.server.add(*(answer(say("One ", "two ", "three.")) for _ in range(3)))
     async with lab.client("--rpc-dialect", dialect) as client:
         told: list[list[Any]] = []
-        for asked, reply in (
-            ({}, {"events": None}),
-            ({"usage": "changes"}, {"events": None, "usage": "changes"}),
-            ({"usage": "all"}, {"events": None, "usage": "all"}),
-        ):
-            assert await client.ask("set_event_filter", **asked) == reply
+        for usage in (None, "changes", "all"):
+            reply = {"events": None} if usage is None else {"events": None, "usage": usage}
+            assert await client.ask("set_event_filter", usage=usage) == reply
             await client.ask("prompt", message="Go")
             told.append(await client.collect("agent_settled"))
         refused = await client.request("set_event_filter", usage="none")

@@ -75,7 +75,8 @@ _ALIGN = re.compile(r":?-+:?\Z")
 # First characters of lines that end or underline the paragraph before them.
 _ENDINGS = frozenset("`~#>-*+_=0123456789")
 _ENDING_LINE = re.compile(r"\n *[`~#>\-*+_=0-9]")
-_BLANK_LINES = re.compile(r"\n\s*\n")
+# A line that ends in white space of another kind than a space.
+_SPACED_END = re.compile(r"\n(?<=[^\S\n]\n)")
 _SETEXT = re.compile(r"(=+|-+)[ \t]*\Z")
 
 
@@ -96,19 +97,21 @@ def parse_lines(lines: list[str]) -> list[MarkdownBlock]:
 def _plain_paragraphs(text: str) -> "list[MarkdownBlock] | None":
     """Return the paragraphs of a text that has only paragraphs without hard line breaks.
 
-    None if another block could start in it. Most texts need no more than this.
+    None if another block could start in it. Most texts need no more than this. Works on the whole
+    text, since a step for each line would take most of the time.
     """
-    if "|" in text or "  \n" in text or "\n    " in text:
+    if text.lstrip(" ")[:1] in _ENDINGS or text.startswith("    ") or text.endswith("  "):
         return None
-    if text.startswith("    ") or text.endswith("  "):
-        return None
-    if text.lstrip(" ")[:1] in _ENDINGS or _ENDING_LINE.search(text) is not None:
-        return None
-    joined = (
-        "\n".join([line.lstrip(" ").rstrip() for line in part.split("\n")]).strip("\n")
-        for part in _BLANK_LINES.split(text)
-    )
-    return [Paragraph(part.removesuffix("\\")) for part in joined if part]
+    if "\n" in text:
+        if "|" in text or "  \n" in text or "\n    " in text or _ENDING_LINE.search(text):
+            return None
+        while "\n " in text:
+            text = text.replace("\n ", "\n")
+        text = text.replace(" \n", "\n")
+        if _SPACED_END.search(text):
+            return None
+    parts = [part.strip("\n") for part in text.rstrip().lstrip(" \n").split("\n\n")]
+    return [Paragraph(part.removesuffix("\\")) for part in parts if part]
 
 
 class _Blocks:

@@ -37,18 +37,20 @@ def folded(
     text: str, *, css: str = "", shown: int = 14, tail: bool = False, parts: bool = False
 ) -> str:
     """Render lines of HTML with the rest folded; `tail` shows the end instead of the start."""
-    visible = _visible(text, shown, tail)
-    hidden = text.count("\n") + 1 - visible
+    lines = text.split("\n")
+    visible = _visible(lines[::-1] if tail else lines, shown)
+    hidden = len(lines) - visible
     if hidden <= 0:
         return _pre(text, css)
     words = f"{hidden:,} {'earlier' if tail else 'more'} line{'s' if hidden > 1 else ''}"
     summary = f"<summary>{words}</summary>"
+    # Cut the text where it would be cut between two lists of lines, without joining them again.
     if tail:
-        hid = text.rsplit("\n", visible)[0]
-        seen = text[len(hid) + 1 :]
+        cut = len(text) - sum(map(len, lines[hidden:])) - visible
+        hid, seen = text[: max(0, cut)], text[cut + 1 :]
     else:
-        hid = text.split("\n", visible)[-1]
-        seen = text[: -len(hid) - 1]
+        cut = sum(map(len, lines[:visible])) + visible
+        hid, seen = text[cut:], text[: max(0, cut - 1)]
     inside = _in_parts(hid) if parts and hidden >= 2 * _PART_LINES else hid
     fold = f'<details class="more">{summary}{_pre(inside, css)}</details>'
     rest = _pre(seen, css) if visible else ""
@@ -85,12 +87,10 @@ def _diff_line(line: str) -> str:
     return f'<span class="d-{kind}">{line}</span>' if kind else line
 
 
-def _visible(text: str, shown: int, tail: bool) -> int:
+def _visible(lines: list[str], shown: int) -> int:
     """Return the number of lines outside the fold."""
-    most = shown + _SPARE_LINES
-    lines = text.rsplit("\n", most)[::-1] if tail else text.split("\n", most)
-    few = len(lines) <= most
     room = _LINE_CHARACTERS * shown
+    few = len(lines) <= shown + _SPARE_LINES
     for count, line in enumerate(lines[: None if few else shown]):
         room -= len(line)
         if room < 0:

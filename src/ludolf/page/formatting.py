@@ -12,6 +12,8 @@ _ISO = re.compile(r"[1-9][0-9]{3}(?:-[0-9]{2}){2}T[0-9]{2}(?::[0-9]{2}){2}\.[0-9
 
 def tokens(count: float) -> str:
     """Format a number of tokens: 950, 1.2k, 34k, 1.2M."""
+    if 0 <= count < 1e3:
+        return f"{count:.0f}"
     if not count < 1e15:
         return "?"
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):

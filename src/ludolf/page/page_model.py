@@ -233,6 +233,8 @@ class Growth:
     def _show(self, item: Item) -> None:
         """Mark an entry and all above it as shown, and update the forks above."""
         item.shown = True
+        if item.parent < 0 or (not self._parted and self.story.items[item.parent].shown):
+            return
         for step, index in enumerate(self._upwards(item)):
             above = self.story.items[index]
             if above.shown and (step > _FORK_SEES or not self._parted):

@@ -57,6 +57,8 @@ def visible(text: str) -> str:
 
 def attribute(text: str) -> str:
     """Escape text inside a quoted attribute."""
+    if text.isascii() and text.isalnum():
+        return text
     return content(text).replace('"', "&quot;").replace("'", "&#39;")
 
 
