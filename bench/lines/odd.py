@@ -3,7 +3,7 @@
 import json
 import time
 
-from bench.agent import Silent
+from bench.agent import Agent, Silent
 from bench.programs import Program
 from bench.stage import Stage
 
@@ -24,15 +24,29 @@ def measure(stage: Stage) -> None:
 
     def queue(program: Program) -> None:
         with stage.agent(program) as agent:
-            agent.send("prompt", message="Bench paced 5000 5")
-            agent.wait(lambda: agent.updates > 0, 60, "first delta")
-            before = agent.bytes_out
-            names = [agent.send("follow_up", message=f"item {n}") for n in range(count)]
-            for name in names:
-                agent.reply(name, 300)
-            agent.rest(0.3)
-            stage.put(program, "queue", (agent.bytes_out - before) / 1e3)
-            agent.kill()
+            figure = _queued(agent, count)
+        stage.put(program, "queue", figure)
+        if program.kind == "omp":
+            stage.put(program, "queue.omp", figure)
+
+    def queue_of_omp(program: Program) -> None:
+        with stage.agent(program, dialect="omp") as agent:
+            stage.put(program, "queue.omp", _queued(agent, count))
 
     stage.each("frame.100", frame)
     stage.each("queue", queue)
+    stage.attempt(stage.ours, "queue.omp", queue_of_omp)
+
+
+def _queued(agent: Agent, count: int) -> float:
+    """Queue messages during an answer; return the kilobytes that the host receives."""
+    agent.send("prompt", message="Bench paced 5000 5")
+    agent.wait(lambda: agent.updates > 0, 60, "first delta")
+    before = agent.bytes_out
+    names = [agent.send("follow_up", message=f"item {n}") for n in range(count)]
+    for name in names:
+        agent.reply(name, 300)
+    agent.rest(0.3)
+    sent = (agent.bytes_out - before) / 1e3
+    agent.kill()
+    return sent

@@ -20,6 +20,7 @@ def measure(stage: Stage) -> None:
     whole = stage.size(20_000, 2000)
     for key in _DIALECTS:
         stage.attempt(stage.ours, f"{key}.20k", partial(_long, stage, (key,), whole))
+    stage.attempt(stage.ours, "lean.20k.few", partial(_few, stage, whole))
     for key in ("fat", "omp"):
         stage.attempt(stage.ours, f"unread.{key}", partial(_unread, stage, key, whole))
     for program in stage.programs[1:]:
@@ -58,6 +59,14 @@ def _long(stage: Stage, keys: tuple[str, ...], count: int, program: Program) -> 
             stage.put(program, f"{key}.20k.peak", peak)
     if "lean" in keys:
         stage.put(program, "lean.20k.wall", 1e6 * run.wall / count)
+
+
+def _few(stage: Stage, count: int, program: Program) -> None:
+    """Measure bytes for a host that wants the usage only where it changes."""
+    with stage.agent(program) as agent:
+        agent.ask("set_event_filter", usage="changes")
+        run = agent.run(f"Bench text {count}")
+    stage.put(program, "lean.20k.few", run.bytes_out / count)
 
 
 def _first(stage: Stage, program: Program) -> None:

@@ -834,6 +834,7 @@ export interface EntryAppended {
 /** The types of events that are sent from now on; null: all. */
 export interface EventFilter {
   events: string[] | null;
+  usage?: "all" | "changes";
 }
 
 /** `event` is any event of the agent's own session; a dialect writes it as it writes its own. */
@@ -2659,10 +2660,14 @@ export interface PhaseInput {
 
 export type Piece = TextStart | TextDelta | TextEnd | ThinkingStart | ThinkingDelta | ThinkingEnd | ToolcallStart | ToolcallDelta | ToolcallEnd;
 
-/** The piece alone; the whole is in `message_end`. */
+/**
+ * The piece alone; the whole is in `message_end`.
+ *
+ * `usage` is only absent for a host that asked for changes alone.
+ */
 export interface PieceUpdate {
   type: "message_update";
-  usage: Usage;
+  usage?: Usage;
   assistantMessageEvent: Piece;
   /** The same in all frames of a message; for hosts that want prompt results. */
   messageId?: string;
@@ -3042,12 +3047,13 @@ export interface SetEditorTextRequest {
   text: string;
 }
 
-/** Null or absent lifts the filter. */
+/** Null or absent lifts the filter. With `usage` `changes`, updates of an answer have a `usage` only if it differs from that of the update before. */
 export interface SetEventFilterCommand {
   type: "set_event_filter";
   /** Any JSON; it comes back unchanged. */
   id?: unknown;
   events?: string[] | null;
+  usage?: "all" | "changes" | null;
 }
 
 export interface SetEventFilterResponse {
@@ -3894,7 +3900,7 @@ export interface WholeUpdate {
   type: "message_update";
   assistantMessageEvent: WholePiece;
   message: AssistantMessage;
-  usage: Usage;
+  usage?: Usage;
   /** The same in all frames of a message; for hosts that want prompt results. */
   messageId?: string;
 }

@@ -68,6 +68,33 @@ async def test_only_the_events_that_were_asked_for_are_told(lab: Lab, dialect: s
     assert "text_delta" in types(map(loads, lab.lines))
 
 
+@pytest.mark.parametrize("dialect", ["pi", "pi-delta"])
+async def test_a_host_can_have_only_changes_of_the_usage(lab: Lab, dialect: str) -> None:
+    lab.server.add(*(answer(say("One ", "two ", "three.")) for _ in range(3)))
+    async with lab.client("--rpc-dialect", dialect) as client:
+        told: list[list[Any]] = []
+        for usage in (None, "changes", "all"):
+            reply = {"events": None} if usage is None else {"events": None, "usage": usage}
+            assert await client.ask("set_event_filter", usage=usage) == reply
+            await client.ask("prompt", message="Go")
+            told.append(await client.collect("agent_settled"))
+        refused = await client.request("set_event_filter", usage="none")
+    every, changes, again = ([_usages(item) for item in frames] for frames in told)
+    assert "usage" in refused["error"]
+    assert every == again
+    assert None not in every
+    before: Any = None
+    for usage, sent in zip(every, changes, strict=True):
+        assert sent == (usage if usage != before else None)
+        before = usage if usage != "message_start" else None
+    assert None in changes
+
+
+def _usages(frame: dict[str, Any]) -> Any:
+    """Return the usage in an update, and the type of other frames."""
+    return frame.get("usage") if frame["type"] == "message_update" else frame["type"]
+
+
 async def test_the_conversation_is_read_in_pages(lab: Lab) -> None:
     gate = Gate()
     lab.server.add(answer("One."), answer("Two."), answer(say("Three", gate, ".")))

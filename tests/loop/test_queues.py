@@ -165,6 +165,21 @@ async def test_a_long_queue_is_told_in_bursts_and_delivered_whole(tmp_path: Path
         assert s.queue == ([], [])
 
 
+async def test_the_last_update_of_a_burst_has_all_messages(tmp_path: Path) -> None:
+    many = [f"m{number}" for number in range(4 * FEW)]
+    replies = (calls(call("hold", "c1", name="gate")), say("done"))
+    async with stage(tmp_path, *replies, lawful=False) as s:
+        await hold_in_tool(s)
+        for text in many:
+            s.send("follow_up", message=text)
+        last = await s.until(lambda frame: frame.get("followUp") == many)
+        assert last["type"] == "queue_update"
+        assert len(s.of_type("queue_update")) <= FEW + 4
+        await s.data("clear_queue")
+        s.gates.open("gate")
+        await s.settled()
+
+
 def users_per_turn(s: Stage) -> list[int]:
     """How many messages of the user each turn brought."""
     told = " ".join(word.replace(" ", "_") for word in story(s.frames))

@@ -278,6 +278,21 @@ async def test_prompt_results_and_filters_belong_to_one_client(tmp_path: Path) -
         assert texts(second.frames, "assistant") == ["One.", "Two."]
 
 
+async def test_only_the_client_that_asked_gets_changes_of_the_usage_alone(tmp_path: Path) -> None:
+    async with service(tmp_path, say("One two three four.", chunk=4)) as s:
+        first, second, _ = await _pair(s)
+        await second.data("set_event_filter", usage="changes")
+        await first.run("Go")
+        await _behind(second)
+        updates = [each.of_type("message_update") for each in (first, second)]
+        assert [each["assistantMessageEvent"] for each in updates[0]] == [
+            each["assistantMessageEvent"] for each in updates[1]
+        ]
+        assert all("usage" in each for each in updates[0])
+        assert ["usage" in each for each in updates[1]] == [True] + [False] * (len(updates[1]) - 1)
+        assert all(each["seq"] for each in second.frames if each["type"] == "message_update")
+
+
 async def test_each_client_is_served_in_its_dialect(tmp_path: Path) -> None:
     async with service(tmp_path, say("Hello there.", chunk=3)) as s:
         first = await s.join("first")

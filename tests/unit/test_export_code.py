@@ -58,28 +58,28 @@ def test_long_code_stands_in_parts_without_a_change_of_its_text() -> None:
 
 
 def test_a_short_output_is_shown_whole() -> None:
-    assert folded(["a", "b"]) == "<pre>a\nb</pre>"
+    assert folded("a\nb") == "<pre>a\nb</pre>"
 
 
 def test_a_long_output_shows_its_beginning() -> None:
-    html = folded([str(number) for number in range(100)], shown=3)
+    html = folded("\n".join(map(str, range(100))), shown=3)
     assert html.startswith("<pre>0\n1\n2</pre>")
     assert "<summary>97 more lines</summary><pre>3\n" in html
 
 
 def test_a_long_run_shows_its_end() -> None:
-    html = folded([str(number) for number in range(100)], shown=3, tail=True)
+    html = folded("\n".join(map(str, range(100))), shown=3, tail=True)
     assert html.endswith("</details><pre>97\n98\n99</pre>")
     assert "<summary>97 earlier lines</summary><pre>0\n" in html
 
 
 def test_a_very_long_line_is_folded_too() -> None:
-    html = folded(["x" * 100_000])
+    html = folded("x" * 100_000)
     assert html.startswith('<details class="more"><summary>1 more line</summary>')
 
 
 def test_an_empty_first_line_survives() -> None:
-    assert folded(["", "a"]) == "<pre>\n\na</pre>"
+    assert folded("\na") == "<pre>\n\na</pre>"
     html = code_box("a\n" * 8 + "\nb" * 20, "python", shown=8)
     assert "<pre>a\na\na\na\na\na\na\na</pre>" in html
     assert "<pre>\n\nb\nb" in html
@@ -92,15 +92,16 @@ def test_the_diff_of_an_edit_keeps_numbers_and_marks_what_changed() -> None:
     old = "".join(f"line {number}\n" for number in range(1, 30))
     compared = Comparison(old, old.replace("line 15\n", "line fifteen\n"))
     diff = numbered_diff(compared.numbered())
+    lines = diff.html.split("\n")
     assert (diff.added, diff.removed) == (1, 1)
-    assert '<span class="d-del" data-n="15">line <mark>15</mark></span>' in diff.lines
-    assert '<span class="d-add" data-n="15">line <mark>fifteen</mark></span>' in diff.lines
-    assert diff.lines[0] == diff.lines[-1] == '<span class="d-gap" data-n="">…</span>'
-    assert '<span class="d-same" data-n="14">line 14</span>' in diff.lines
+    assert '<span class="d-del" data-n="15">line <mark>15</mark></span>' in lines
+    assert '<span class="d-add" data-n="15">line <mark>fifteen</mark></span>' in lines
+    assert lines[0] == lines[-1] == '<span class="d-gap" data-n="">…</span>'
+    assert '<span class="d-same" data-n="14">line 14</span>' in lines
 
 
 def test_lines_with_little_in_common_are_not_marked() -> None:
-    assert "<mark>" not in "".join(numbered_diff("-1 abc def\n+1 xyz").lines)
+    assert "<mark>" not in numbered_diff("-1 abc def\n+1 xyz").html
 
 
 def test_a_call_without_result_shows_what_it_wanted() -> None:
@@ -109,5 +110,5 @@ def test_a_call_without_result_shows_what_it_wanted() -> None:
 
 
 def test_a_hostile_diff_stays_text() -> None:
-    html = "".join(numbered_diff('-1 <b>"\n+1 <img src=x>\n"><i>\n+99999999999 x').lines)
+    html = numbered_diff('-1 <b>"\n+1 <img src=x>\n"><i>\n+99999999999 x').html
     assert Reader(html).wrong == []

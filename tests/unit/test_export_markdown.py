@@ -1,11 +1,13 @@
 """Markdown as HTML: what people and models write, and what attackers write."""
 
+import random
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ludolf.page.blocks import parse_lines, parse_markdown
 from ludolf.page.inline import safe_url
 from ludolf.page.markdown import render_inline, render_markdown
 from tests.export_page import Reader
@@ -205,6 +207,20 @@ def test_hostile_text_takes_no_more_than_its_length_deserves(part: str) -> None:
     # The best of some, and only of our own work: the machine may be busy with others'.
     once = min(_seconds(short), _seconds(short))
     assert any(_seconds(short * 8) < 30 * once + 0.2 for _ in range(3))
+
+
+_PLAIN_PIECES = (
+    *("word", "Über", "漢字", '"q"', ".", "x 1", "a-b", "\\", "&", "<", "`", "*"),
+    *(" ", "  ", "   ", "    ", "\t", "\xa0", "\x0b", "\u2028", "\x1c"),
+    *("\n", "\n ", "\n\n", "\n \n", "  \n", "\n    ", "\n- ", "\n1. ", "|", "---"),
+)
+
+
+def test_texts_of_paragraphs_only_have_the_blocks_that_their_lines_have() -> None:
+    chance = random.Random(7)
+    for _ in range(4000):
+        text = "".join(chance.choices(_PLAIN_PIECES, k=chance.choice((2, 5, 12))))
+        assert parse_markdown(text) == parse_lines(text.expandtabs(4).split("\n")), repr(text)
 
 
 def _seconds(source: str) -> float:

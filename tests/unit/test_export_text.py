@@ -12,7 +12,7 @@ from ludolf.page.text import (
     plain_lines,
     safe_data_url,
     script_json,
-    terminal_lines,
+    terminal_html,
 )
 
 
@@ -74,11 +74,11 @@ def test_a_list_shows_the_beginning_on_one_line() -> None:
 def test_terminal_colours_become_classes_and_other_sequences_vanish(
     output: str, lines: list[str]
 ) -> None:
-    assert terminal_lines(output) == lines
+    assert terminal_html(output).split("\n") == lines
 
 
 def test_an_unfinished_title_does_not_swallow_the_output() -> None:
-    assert terminal_lines("\x1b]0;title\nkept") == ["␛]0;title", "kept"]
+    assert terminal_html("\x1b]0;title\nkept") == "␛]0;title\nkept"
 
 
 def test_only_pictures_of_known_kinds_are_shown() -> None:

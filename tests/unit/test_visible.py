@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from ludolf.base.visible import escape_hidden, show_hidden
-from ludolf.page.text import attribute, content, terminal_lines
+from ludolf.page.text import attribute, content, terminal_html
 
 # First and last code point: DerivedCoreProperties.txt of Unicode 16, Default_Ignorable_Code_Point.
 IGNORABLE = (
@@ -37,7 +37,7 @@ def test_every_ignorable_and_blank_character_becomes_a_sign() -> None:
             sign = f"a[U+{code:04X}]b"
             text = f"a{chr(code)}b"
             assert content(text) == attribute(text) == sign
-            assert terminal_lines(f"\x1b[1m{text}") == [f'<span class="a-b">{sign}</span>']
+            assert terminal_html(f"\x1b[1m{text}") == f'<span class="a-b">{sign}</span>'
             assert escape_hidden(text).isascii()
 
 

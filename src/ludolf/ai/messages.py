@@ -134,7 +134,7 @@ class AssistantMessage(Spoken, tag_field="role", tag="assistant"):
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        return tuple(block for block in self.content if isinstance(block, ToolCall))
+        return tuple([block for block in self.content if isinstance(block, ToolCall)])
 
     @property
     def failed(self) -> bool:
@@ -236,4 +236,4 @@ def text_of(content: str | tuple[Part, ...] | tuple[Block, ...], joiner: str = "
     """Join the text blocks of a message's content."""
     if isinstance(content, str):
         return content
-    return joiner.join(block.text for block in content if isinstance(block, Text))
+    return joiner.join([block.text for block in content if isinstance(block, Text)])

@@ -468,9 +468,15 @@ class ProgramCommands:
 
     @command
     def set_event_filter(
-        self, answer: answers.EventFilter, events: Sequence[str] | None = None
+        self,
+        answer: answers.EventFilter,
+        events: Sequence[str] | None = None,
+        usage: Literal["all", "changes"] | None = None,
     ) -> tuple[str, ...] | None:
-        """Send only events of these types; None is all. Returns the new filter."""
+        """Send only events of these types; None is all. Returns the new filter.
+
+        With `usage="changes"`, updates of an answer have a `usage` only if it is another one.
+        """
         return answer.events
 
     @command

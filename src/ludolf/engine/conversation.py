@@ -21,11 +21,12 @@ from ludolf.session.entries import CustomMessageBody, MessageBody
 from ludolf.session.finder import SessionFolder
 from ludolf.session.tree import Session
 
-# Every update repeats the whole queue. Above this many messages changes are sent together, and
-# the longer the queue the longer the pause between updates, so that the bytes written grow with
-# the number of messages and not with its square.
+# Every update repeats the whole queue. Above this many messages, the changes of a burst are sent
+# together: when the queue has not changed for a moment, or after a time that grows with its
+# length. So the bytes written grow with the number of messages and not with its square.
 FEW = 32
-BURST_SECONDS = 0.05
+BURST_PAUSE = 0.05
+BURST_SECONDS = 0.5
 BURST_MESSAGES = 1000
 
 
@@ -48,6 +49,8 @@ class MessageQueue(Queue):
         self.after_turn: list[CustomMessage] = []
         self.next_prompt: list[CustomMessage] = []
         self._timer: asyncio.TimerHandle | None = None
+        # Times of the first change that was not sent yet, and of the last one.
+        self._first_change = self._last_change = 0.0
 
     def add(self, kind: QueueKind, message: QueuedMessage) -> None:
         super().add(kind, message)
@@ -74,10 +77,22 @@ class MessageQueue(Queue):
             return
         if len(self) <= FEW:
             self._send()
-        elif self._timer is None:
-            loop = asyncio.get_running_loop()
-            wait = BURST_SECONDS * max(1.0, len(self) / BURST_MESSAGES)
-            self._timer = loop.call_later(wait, self._send)
+            return
+        loop = asyncio.get_running_loop()
+        self._last_change = loop.time()
+        if self._timer is None:
+            self._first_change = self._last_change
+            self._timer = loop.call_later(BURST_PAUSE, self._end_burst)
+
+    def _end_burst(self) -> None:
+        """Send the changes, unless more of them have come and may come."""
+        loop = asyncio.get_running_loop()
+        longest = BURST_SECONDS * max(1.0, len(self) / BURST_MESSAGES)
+        due = min(self._last_change + BURST_PAUSE, self._first_change + longest)
+        if due > loop.time():
+            self._timer = loop.call_at(due, self._end_burst)
+        else:
+            self._send()
 
     def _send(self) -> None:
         if self._timer is not None:

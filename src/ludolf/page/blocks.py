@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from ludolf.page.text import plain_lines
+from ludolf.page.text import with_plain_ends
 
 Align = Literal["", "center", "right"]
 
@@ -74,12 +74,19 @@ _TASK = re.compile(r"\[([ xX])\] ")
 _ALIGN = re.compile(r":?-+:?\Z")
 # First characters of lines that end or underline the paragraph before them.
 _ENDINGS = frozenset("`~#>-*+_=0123456789")
+_ENDING_LINE = re.compile(r"\n *[`~#>\-*+_=0-9]")
+# A line that ends in white space of another kind than a space.
+_SPACED_END = re.compile(r"\n(?<=[^\S\n]\n)")
 _SETEXT = re.compile(r"(=+|-+)[ \t]*\Z")
 
 
 def parse_markdown(text: str) -> list[MarkdownBlock]:
     """Parse a text into its blocks."""
-    return parse_lines([_expanded(line) for line in plain_lines(text)])
+    text = with_plain_ends(text)
+    # A line end resets the column, so that one call expands the tabs of all lines.
+    text = text.expandtabs(4) if "\t" in text else text
+    paragraphs = _plain_paragraphs(text)
+    return parse_lines(text.split("\n")) if paragraphs is None else paragraphs
 
 
 def parse_lines(lines: list[str]) -> list[MarkdownBlock]:
@@ -87,8 +94,24 @@ def parse_lines(lines: list[str]) -> list[MarkdownBlock]:
     return _Blocks(lines).parse()
 
 
-def _expanded(line: str) -> str:
-    return line.expandtabs(4) if "\t" in line else line
+def _plain_paragraphs(text: str) -> "list[MarkdownBlock] | None":
+    """Return the paragraphs of a text that has only paragraphs without hard line breaks.
+
+    None if another block could start in it. Most texts need no more than this. Works on the whole
+    text, since a step for each line would take most of the time.
+    """
+    if text.lstrip(" ")[:1] in _ENDINGS or text.startswith("    ") or text.endswith("  "):
+        return None
+    if "\n" in text:
+        if "|" in text or "  \n" in text or "\n    " in text or _ENDING_LINE.search(text):
+            return None
+        while "\n " in text:
+            text = text.replace("\n ", "\n")
+        text = text.replace(" \n", "\n")
+        if _SPACED_END.search(text):
+            return None
+    parts = [part.strip("\n") for part in text.rstrip().lstrip(" \n").split("\n\n")]
+    return [Paragraph(part.removesuffix("\\")) for part in parts if part]
 
 
 class _Blocks:

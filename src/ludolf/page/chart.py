@@ -7,7 +7,7 @@ import msgspec
 
 from ludolf.ai.messages import AssistantMessage
 from ludolf.page.formatting import dollars, tokens
-from ludolf.page.page_model import Story, usage_of
+from ludolf.page.page_model import Story
 
 _WIDTH = 1000
 _HEIGHT = 120
@@ -36,7 +36,7 @@ def read_chart(story: Story) -> Chart:
     cost = 0.0
     for index in story.path:
         item = story.items[index]
-        usage = usage_of(item)
+        usage = item.usage
         if usage is not None and isfinite(usage.cost.total):
             cost += max(0.0, usage.cost.total)
         if item.kind == "compaction" and points:

@@ -13,15 +13,17 @@ _PART_LINES = 60
 
 def code_block(code: str, language: str) -> str:
     """Render a block of code inside a message, never folded."""
-    lines = _lines(code)
-    diff = language.lower() in ("diff", "patch")
-    inside = "\n".join(map(_diff_line, lines)) if diff else _in_parts(lines)
+    inside = _escaped(code)
+    if language.lower() in ("diff", "patch"):
+        inside = "\n".join(map(_diff_line, inside.split("\n")))
+    else:
+        inside = _in_parts(inside)
     return f'<div class="code"{_lang(language)}>{COPY}<pre><code>{inside}</code></pre></div>'
 
 
 def code_box(code: str, language: str, *, kind: str = "", css: str = "", shown: int = 14) -> str:
     """Render a separate block of code or data; lines after `shown` are folded."""
-    return block(folded(_lines(code), css=css, shown=shown, parts=True), kind, language)
+    return block(folded(_escaped(code), css=css, shown=shown, parts=True), kind, language)
 
 
 def language_of(path: str) -> str:
@@ -32,20 +34,26 @@ def language_of(path: str) -> str:
 
 
 def folded(
-    lines: list[str], *, css: str = "", shown: int = 14, tail: bool = False, parts: bool = False
+    text: str, *, css: str = "", shown: int = 14, tail: bool = False, parts: bool = False
 ) -> str:
     """Render lines of HTML with the rest folded; `tail` shows the end instead of the start."""
+    lines = text.split("\n")
     visible = _visible(lines[::-1] if tail else lines, shown)
     hidden = len(lines) - visible
     if hidden <= 0:
-        return _pre("\n".join(lines), css)
+        return _pre(text, css)
     words = f"{hidden:,} {'earlier' if tail else 'more'} line{'s' if hidden > 1 else ''}"
     summary = f"<summary>{words}</summary>"
-    cut = hidden if tail else visible
-    hid, seen = (lines[:cut], lines[cut:]) if tail else (lines[cut:], lines[:cut])
-    inside = _in_parts(hid) if parts else "\n".join(hid)
+    # Cut the text where it would be cut between two lists of lines, without joining them again.
+    if tail:
+        cut = len(text) - sum(map(len, lines[hidden:])) - visible
+        hid, seen = text[: max(0, cut)], text[cut + 1 :]
+    else:
+        cut = sum(map(len, lines[:visible])) + visible
+        hid, seen = text[cut:], text[: max(0, cut - 1)]
+    inside = _in_parts(hid) if parts and hidden >= 2 * _PART_LINES else hid
     fold = f'<details class="more">{summary}{_pre(inside, css)}</details>'
-    rest = _pre("\n".join(seen), css) if seen else ""
+    rest = _pre(seen, css) if visible else ""
     return fold + rest if tail else rest + fold
 
 
@@ -54,15 +62,16 @@ def block(inside: str, kind: str = "", language: str = "") -> str:
     return f'<div class="block {kind}"{_lang(language)}>{COPY}{inside}</div>'
 
 
-def _lines(code: str) -> list[str]:
+def _escaped(code: str) -> str:
     # Before escaping, which would render a carriage return as a visible sign.
-    return content(with_plain_ends(code)).split("\n")
+    return content(with_plain_ends(code))
 
 
-def _in_parts(lines: list[str]) -> str:
+def _in_parts(text: str) -> str:
     """Split long code into parts, since the script colours only parts near the viewport."""
-    if len(lines) < 2 * _PART_LINES:
-        return "\n".join(lines)
+    if text.count("\n") + 1 < 2 * _PART_LINES:
+        return text
+    lines = text.split("\n")
     starts = range(0, len(lines), _PART_LINES)
     parts = ["\n".join(lines[start : start + _PART_LINES]) for start in starts]
     return '<span class="part">' + '\n</span><span class="part">'.join(parts) + "</span>"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -25,15 +26,15 @@ from ludolf.page.code import COPY, block, code_box, folded, language_of
 from ludolf.page.diffs import DiffLine, FileChanges, edit_changes, numbered_changes
 from ludolf.page.formatting import spent_line, stamp, tokens
 from ludolf.page.markdown import render_markdown
-from ludolf.page.page_model import Item, Story, usage_of, ways_on
-from ludolf.page.text import attribute, content, data_image, one_line, plain_lines, terminal_lines
+from ludolf.page.page_model import Item, Story, ways_on
+from ludolf.page.text import attribute, content, data_image, one_line, plain_lines, terminal_html
 from ludolf.session.views import prompt_title, skill_parts
 
 
 class Diff(msgspec.Struct, frozen=True):
     """Lines of HTML, and the numbers of added and removed lines."""
 
-    lines: list[str]
+    html: str
     added: int
     removed: int
 
@@ -49,7 +50,7 @@ def edits_diff(args: Mapping[str, Any]) -> Diff:
 
 
 def _diff(changes: FileChanges) -> Diff:
-    return Diff(list(map(_row, changes.lines)), changes.added, changes.removed)
+    return Diff("\n".join(map(_row, changes.lines)), changes.added, changes.removed)
 
 
 def _row(line: DiffLine) -> str:
@@ -169,8 +170,8 @@ def _edit_card(call: _Call) -> Card:
     details = call.result.details if call.result is not None else None
     stored = details.get("diff") if isinstance(details, dict) else None
     diff = numbered_diff(stored) if isinstance(stored, str) else edits_diff(call.args)
-    parts = [block(folded(diff.lines, css="diff", shown=80), "changes")] if diff.lines else []
-    if call.failed or not diff.lines:
+    parts = [block(folded(diff.html, css="diff", shown=80), "changes")] if diff.html else []
+    if call.failed or not diff.html:
         parts += _output(call.output)
     counts = ((diff.added, "+", "plus"), (diff.removed, "−", "minus"))
     chips = [_chip(f"{sign}{count}", css) for count, sign, css in counts if count]
@@ -237,8 +238,8 @@ def _command(command: str) -> list[str]:
 def _output(text: str, *, shown: int = 14, tail: bool = False) -> list[str]:
     if not text.strip():
         return []
-    lines = terminal_lines(text.rstrip("\n"))
-    return [block(folded(lines, css="wrap", shown=shown, tail=tail))]
+    inside = terminal_html(text.rstrip("\n"))
+    return [block(folded(inside, css="wrap", shown=shown, tail=tail))]
 
 
 def _code(text: str, language: str, shown: int) -> list[str]:
@@ -317,9 +318,8 @@ def article(story: Story, item: Item) -> str:
         css += " on"  # it continues the answer above, after its tool results
     ways = ways_on(story, item)
     fork = fork_nav(story, ways) if len(ways) > 1 else ""
-    size = guess_size(item)
     return (
-        f'<article class="{css} h{size}" id="entry-{attribute(item.id)}" data-i="{item.index}">'
+        f'<article class="{css} h{item.size}" id="entry-{item.anchor}" data-i="{item.index}">'
         f"{inside}{fork}</article>\n"
     )
 
@@ -331,7 +331,7 @@ def fork_nav(story: Story, children: list[int]) -> str:
         child = story.items[index]
         here = ' aria-current="true"' if index in story.active else ""
         text = content(snippet(story, _descriptive(story, child), 70))
-        link = f'href="#entry-{attribute(child.id)}" data-go="{index}"{here}'
+        link = f'href="#entry-{child.anchor}" data-go="{index}"{here}'
         links.append(f"<li><a {link}><b>{number}</b> {text}</a></li>")
     left = len(children) - _FORKS_SHOWN
     more = f"<li>and {left:,} more in the tree</li>" if left > 0 else ""
@@ -343,10 +343,10 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
     """Return an entry as one line, for lists."""
     message = item.message
     match message:
-        case UserMessage() | CustomMessage():
-            text = prompt_title(text_of(message.content, "\n\n")) or "(image)"
         case AssistantMessage():
             text = text_of(message.content, " ").strip() or _calls_line(message)
+        case UserMessage() | CustomMessage():
+            text = prompt_title(text_of(message.content, "\n\n")) or "(image)"
         case ToolResultMessage():
             text = _call_line(item.call, message.tool_name, story.header.cwd)
         case BashExecutionMessage():
@@ -396,16 +396,20 @@ def _inside(story: Story, item: Item) -> str:
 
 def _head(item: Item, detail: str = "") -> str:
     role = _ROLES.get(item.kind, "Entry")
-    more = f'<span class="detail">{content(detail[:120])}</span>' if detail else ""
+    more = _detail(detail) if detail else ""
     label = f'<span class="label">{content(item.label[:120])}</span>' if item.label else ""
-    link = _link(item, "link", stamp(item.entry.timestamp))
+    link = _link(item, "link", stamp(item.entry.timestamp, item.moment))
     return f'<header><span class="role">{role}</span>{more}{label}{COPY}{link}</header>'
+
+
+@lru_cache(64)
+def _detail(text: str) -> str:
+    return f'<span class="detail">{content(text[:120])}</span>'
 
 
 def _link(item: Item, css: str, inside: str) -> str:
     """Render a link to the entry itself."""
-    place = f"#entry-{attribute(item.id)}"
-    return f'<a class="{css}" href="{place}" title="Link to this entry">{inside}</a>'
+    return f'<a class="{css}" href="#entry-{item.anchor}" title="Link to this entry">{inside}</a>'
 
 
 def _user(parts: str | tuple[Part, ...]) -> str:
@@ -450,7 +454,7 @@ def _problem(message: AssistantMessage) -> str:
 
 
 def _spent(item: Item) -> str:
-    usage = usage_of(item)
+    usage = item.usage
     if usage is None or not usage.context:
         return ""
     line = spent_line(usage, context=item.kind == "assistant")
@@ -465,7 +469,7 @@ def _summary(item: Item, text: str) -> str:
         )
     else:
         title = "Summary of the branch left behind"
-    when = stamp(item.entry.timestamp)
+    when = stamp(item.entry.timestamp, item.moment)
     details = f"<details><summary><b>{title}</b>{when}</summary>{prose(text)}</details>"
     return details + _spent(item)
 
@@ -517,7 +521,9 @@ def fold(title: str, inside: str) -> str:
 
 def prose(text: str, *, breaks: bool = False) -> str:
     """Render Markdown as an element; "" for a blank text."""
-    return f'<div class="md">{render_markdown(text, breaks=breaks)}</div>' if text.strip() else ""
+    if not text or text.isspace():
+        return ""
+    return f'<div class="md">{render_markdown(text, breaks=breaks)}</div>'
 
 
 def _descriptive(story: Story, item: Item) -> Item:
@@ -531,7 +537,7 @@ def _descriptive(story: Story, item: Item) -> Item:
 
 
 def _calls_line(message: AssistantMessage) -> str:
-    names = ", ".join(call.name for call in message.tool_calls)
+    names = ", ".join([call.name for call in message.tool_calls])
     return names or message.error_message or message.stop_reason
 
 
@@ -557,20 +563,3 @@ def _quiet_line(item: Item) -> str:
         return f"Entry of type {kind}"
     title, *keys = _QUIET_LINES[kind]
     return f"{title}: {'/'.join(body.get(key, '') for key in keys)}"
-
-
-def guess_size(item: Item) -> int:
-    """Estimate the height, so that the scroll bar is nearly right before anything is drawn.
-
-    The style sheet defines the steps; each is about twice as high as the one before.
-    """
-    message = item.message
-    match message:
-        case ToolResultMessage():
-            return 2 if len(text_of(message.content)) < 400 else 4
-        case UserMessage() | AssistantMessage():
-            text = text_of(message.content)
-            lines = len(text) // 90 + text.count("\n")
-            return next((size for size in range(1, 7) if lines < 2 ** (size + 1)), 7)
-        case _:
-            return 1

@@ -1,15 +1,19 @@
 """Format numbers, costs and times for the page."""
 
 import math
+import re
 
 from ludolf.ai.messages import Usage
 from ludolf.base import iso_time
-from ludolf.page.text import attribute, content
-from ludolf.session.entries import time_ms
+from ludolf.page.text import content
+
+_ISO = re.compile(r"[1-9][0-9]{3}(?:-[0-9]{2}){2}T[0-9]{2}(?::[0-9]{2}){2}\.[0-9]{3}Z\Z")
 
 
 def tokens(count: float) -> str:
     """Format a number of tokens: 950, 1.2k, 34k, 1.2M."""
+    if 0 <= count < 1e3:
+        return f"{count:.0f}"
     if not count < 1e15:
         return "?"
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
@@ -32,18 +36,24 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def stamp(text: str) -> str:
-    """Render a time element; the page's script converts it to local time."""
-    moment = time_ms(text)
+def stamp(text: str, moment: int) -> str:
+    """Render a time element; the page's script converts it to local time.
+
+    `moment` is the time in Unix milliseconds, or 0 if the text is not a time.
+    """
     if not moment:
         return f'<span class="when">{content(text[:40])}</span>'
-    return time_element(moment)
+    # Entries are written in this form, which needs no conversion.
+    return _time_element(text) if _ISO.match(text) else time_element(moment)
 
 
 def time_element(ms: int) -> str:
-    iso = iso_time(ms)
+    return _time_element(iso_time(ms))
+
+
+def _time_element(iso: str) -> str:
     shown = f"{iso[:10]} {iso[11:16]} UTC"
-    return f'<time class="when" datetime="{attribute(iso)}">{shown}</time>'
+    return f'<time class="when" datetime="{iso}">{shown}</time>'
 
 
 def duration(ms: int) -> str:

@@ -102,9 +102,10 @@ def _replace(target: Path, pieces: Iterator[str]) -> Path:
 
 
 def _fill(descriptor: int, pieces: Iterator[str]) -> None:
-    with open(descriptor, "w", _BUFFER, encoding="utf-8", errors="replace", newline="\n") as file:
+    with open(descriptor, "wb", _BUFFER) as file:
         os.fchmod(file.fileno(), 0o600)
-        file.writelines(pieces)
+        for piece in pieces:
+            file.write(piece.encode("utf-8", "replace"))
 
 
 def _names(path: Path) -> Iterator[Path]:

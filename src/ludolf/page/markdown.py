@@ -12,7 +12,7 @@ from ludolf.page.blocks import (
     parse_markdown,
 )
 from ludolf.page.code import code_block
-from ludolf.page.inline import write_inline
+from ludolf.page.inline import has_markup, write_inline
 from ludolf.page.text import attribute, content
 
 
@@ -35,6 +35,12 @@ class _HtmlInline:
 
     def __init__(self, soft: str) -> None:
         self.soft = soft
+
+    def paragraph(self, text: str) -> str:
+        if has_markup(text):
+            return write_inline(text, self)
+        # All lines at once: escaping leaves line ends alone.
+        return content(text).replace("\n", self.soft)
 
     def code(self, text: str) -> str:
         return f"<code>{content(text)}</code>"
@@ -75,7 +81,7 @@ class _HtmlBlocks:
     def _block(self, block: MarkdownBlock) -> str:
         match block:
             case Paragraph():
-                text = write_inline(block.text, self._inline)
+                text = self._inline.paragraph(block.text)
                 return text if block.tight else f"<p>{text}</p>"
             case Heading():
                 # The page has its own h1 and h2; headings of a message start at h3.

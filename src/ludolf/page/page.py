@@ -3,6 +3,7 @@
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
 from itertools import count
@@ -10,13 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from ludolf.base import dumps
+from ludolf.ai.messages import ToolResultMessage
 from ludolf.page.chart import Chart, chart_data, read_chart
-from ludolf.page.entries import article, fork_nav, guess_size, snippet
+from ludolf.page.entries import article, fork_nav, snippet
+from ludolf.page.packing import start_packing
 from ludolf.page.page_model import Growth, Item, Story, letter
 from ludolf.page.summary import ToolSpecLike, prompt_html, summary_html, title
 from ludolf.page.text import attribute, content, script_json, visible
-from ludolf.session.entries import entry_json, time_ms
 
 _ASSETS = Path(__file__).with_name("assets")
 _STYLES = ("frame.css", "content.css")
@@ -65,7 +66,7 @@ def render_page(
     live = mark is not None
     parts = _parts(live)
     chart = read_chart(story)
-    write = _writer(story, on_progress)
+    write = _writer(story, on_progress, keep=live)
     slots: dict[str, Iterable[str]] = {
         "policy": (attribute(page_policy(live=live)),),
         "title": (content(title(story)),),
@@ -81,10 +82,12 @@ def render_page(
         "colophon": (_LIVE_COLOPHON if live else _COLOPHON,),
         "branches": _branches(story, write),
         "data": (script_json({**tree_data(story, story.items, chart), "mark": mark}),),
-        "lines": () if live else _packed_lines(story),
         "script": (parts.script,),
     }
-    yield from filled_frame(parts.frame, slots)
+    with ThreadPoolExecutor(1, "ludolf-pack") as pool:
+        entries = [] if live else [item.entry for item in story.items]
+        slots["lines"] = () if live else start_packing(pool, story.header, entries)
+        yield from filled_frame(parts.frame, slots)
 
 
 def filled_frame(frame: str, slots: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -101,14 +104,20 @@ def filled_frame(frame: str, slots: Mapping[str, Iterable[str]]) -> Iterator[str
             yield from slots[piece]
 
 
-def _writer(story: Story, on_progress: OnProgress | None) -> Callable[[Item], str]:
-    """Return a function that renders an entry and reports the number of entries so far."""
+def _writer(story: Story, on_progress: OnProgress | None, *, keep: bool) -> Callable[[Item], str]:
+    """Return a function that renders an entry and reports the number of entries so far.
+
+    Unless the story is kept, it releases the output of tools, which nothing needs after that.
+    """
     numbers, whole = count(1), len(story.items)
 
     def write(item: Item) -> str:
         if on_progress is not None:
             on_progress(next(numbers), whole)
-        return article(story, item)
+        html = article(story, item)
+        if not keep and isinstance(item.message, ToolResultMessage):
+            item.message = item.message.replace(content=())
+        return html
 
     return write
 
@@ -187,14 +196,14 @@ def _outline(story: Story) -> Iterator[str]:
         item = story.items[index]
         if item.kind == "user":
             text = content(snippet(story, item, 70))
-            yield f'<li><a href="#entry-{attribute(item.id)}">{text}</a></li>\n'
+            yield f'<li><a href="#entry-{item.anchor}">{text}</a></li>\n'
 
 
 def _conversation(story: Story, write: Callable[[Item], str]) -> Iterator[str]:
     """Yield the active branch in groups, which a browser skips faster than single entries."""
     for start in range(0, len(story.path), _GROUP):
         group = [story.items[index] for index in story.path[start : start + _GROUP]]
-        height = sum(30 * 2 ** guess_size(item) for item in group)
+        height = sum([30 << item.size for item in group])
         size = min(8, max(1, (height // 1000).bit_length()))
         yield f'<div class="group g{size}">\n'
         yield from map(write, group)
@@ -216,26 +225,11 @@ def tree_data(story: Story, items: Sequence[Item], chart: Chart) -> dict[str, ob
         "kinds": "".join(map(letter, items)),
         "texts": [visible(snippet(story, item)) for item in items],
         "labels": {str(item.index): visible(item.label) for item in items if item.label},
-        "times": [time_ms(item.entry.timestamp) for item in items],
+        "times": [item.moment for item in items],
         "leaf": story.path[-1] if story.path else -1,
         "chart": chart_data(chart),
         "name": re.sub(r"[^\w.-]", "_", story.header.id)[:80],
     }
-
-
-def _packed_lines(story: Story) -> Iterator[str]:
-    """Yield the compressed session file, for the button that saves it."""
-    import zlib
-
-    packer = zlib.compressobj(3, zlib.DEFLATED, 31)
-    waiting = packer.compress(dumps(story.header) + b"\n")
-    for item in story.items:
-        waiting += packer.compress(entry_json(item.entry) + b"\n")
-        whole = len(waiting) - len(waiting) % 3
-        if whole > 1 << 16:
-            yield b64encode(waiting[:whole]).decode()
-            waiting = waiting[whole:]
-    yield b64encode(waiting + packer.flush()).decode()
 
 
 def render_news(growth: Growth, after: int, mark: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ A story is built entry by entry, for an export and for a growing session file.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -16,9 +17,11 @@ from ludolf.ai.messages import (
     ToolCall,
     ToolResultMessage,
     Usage,
+    UserMessage,
     decode_message,
     text_of,
 )
+from ludolf.page.text import attribute
 from ludolf.session.entries import (
     Entry,
     SessionHeader,
@@ -26,6 +29,7 @@ from ludolf.session.entries import (
     message_of,
     role_of,
     text_field,
+    time_ms,
 )
 from ludolf.session.stats import OTHER_WORK, Spending
 from ludolf.session.tree import Session, clean_name
@@ -62,7 +66,8 @@ _FORK_SEES = 9
 class Item(msgspec.Struct, eq=False):
     """One entry. `call` is the call of a tool result; `pending` are calls without a result.
 
-    `shown` means that the entry or one below it is more than bookkeeping.
+    `shown` means that the entry or one below it is more than bookkeeping. `anchor` is the id as
+    an attribute, `moment` the time in Unix milliseconds, and `size` the estimated height.
     """
 
     index: int
@@ -70,6 +75,11 @@ class Item(msgspec.Struct, eq=False):
     kind: str
     message: Message | OpaqueMessage | None
     body: dict[str, Any]
+    usage: Usage | None
+    calls: tuple[ToolCall, ...]
+    anchor: str
+    moment: int
+    size: int
     parent: int = -1
     label: str | None = None
     call: ToolCall | None = None
@@ -120,25 +130,15 @@ def ways_on(story: Story, item: Item) -> list[int]:
 
 def letter(item: Item) -> str:
     """Return the letter of an entry; failures and answers with only tool calls have their own."""
-    match item.message:
-        case AssistantMessage() as answer if answer.failed:
+    message = item.message
+    if isinstance(message, ToolResultMessage) and message.is_error:
+        return "f"
+    if isinstance(message, AssistantMessage):
+        if message.failed:
             return "r"
-        case AssistantMessage() as answer if answer.tool_calls:
-            return KINDS["assistant"] if text_of(answer.content).strip() else "e"
-        case ToolResultMessage(is_error=True):
-            return "f"
-        case _:
-            return KINDS[item.kind]
-
-
-def usage_of(item: Item) -> Usage | None:
-    """Return the token usage of an entry; None if it has none."""
-    if isinstance(item.message, AssistantMessage | ToolResultMessage):
-        return item.message.usage
-    try:
-        return msgspec.convert(item.body["usage"], Usage, strict=False)
-    except (KeyError, msgspec.ValidationError, UnicodeEncodeError):
-        return None
+        if item.calls and not text_of(message.content).strip():
+            return "e"
+    return KINDS[item.kind]
 
 
 def read_story(session: Session) -> Story:
@@ -233,6 +233,8 @@ class Growth:
     def _show(self, item: Item) -> None:
         """Mark an entry and all above it as shown, and update the forks above."""
         item.shown = True
+        if item.parent < 0 or (not self._parted and self.story.items[item.parent].shown):
+            return
         for step, index in enumerate(self._upwards(item)):
             above = self.story.items[index]
             if above.shown and (step > _FORK_SEES or not self._parted):
@@ -260,18 +262,18 @@ class Growth:
         figures, message = self.story.figures, item.message
         figures.kinds[item.kind] += 1
         if isinstance(message, AssistantMessage):
-            figures.tool_calls += len(message.tool_calls)
+            figures.tool_calls += len(item.calls)
             figures.spending.add_answer(message)
         elif item.entry.type == "usage":
-            figures.spending.add_body(item.body, usage_of(item))
+            figures.spending.add_body(item.body, item.usage)
         else:
-            figures.spending.add(OTHER_WORK, usage_of(item))
+            figures.spending.add(OTHER_WORK, item.usage)
 
     def _relate(self, item: Item) -> None:
         """Assign a result to its call. Some providers repeat ids, so the latest call counts."""
         message = item.message
-        if isinstance(message, AssistantMessage):
-            self._calls.update((call.id, (item.index, call)) for call in message.tool_calls)
+        if item.calls:
+            self._calls.update({call.id: (item.index, call) for call in item.calls})
             self._set_pending(item)
         elif isinstance(message, ToolResultMessage) and message.tool_call_id in self._calls:
             asker, item.call = self._calls[message.tool_call_id]
@@ -286,9 +288,7 @@ class Growth:
         # If the tree forks after a call, not every branch contains its result.
         forked = len(item.children) > 1
         item.pending = tuple(
-            call
-            for call in item.message.tool_calls
-            if forked or (item.index, call.id) not in self._answered
+            [call for call in item.calls if forked or (item.index, call.id) not in self._answered]
         )
         self._touch(item)
 
@@ -309,7 +309,54 @@ class Growth:
 def _item(index: int, entry: Entry) -> Item:
     message = _message(entry)
     body = fields(entry) if message is None or entry.type != "message" else {}
-    return Item(index, entry, _kind(entry, message), message, body)
+    return Item(
+        index,
+        entry,
+        _kind(entry, message),
+        message,
+        body,
+        _usage(message, body),
+        message.tool_calls if isinstance(message, AssistantMessage) else (),
+        attribute(entry.id),
+        _moment(entry.timestamp),
+        _size(message),
+    )
+
+
+def _usage(message: Message | OpaqueMessage | None, body: dict[str, Any]) -> Usage | None:
+    if isinstance(message, (AssistantMessage, ToolResultMessage)):
+        return message.usage
+    if "usage" not in body:
+        return None
+    try:
+        return msgspec.convert(body["usage"], Usage, strict=False)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return None
+
+
+def _moment(stamp: str) -> int:
+    """Return a time as Unix milliseconds; 0 if it cannot be parsed."""
+    # The form of nearly all entries, without the steps that other forms need.
+    if len(stamp) == 24 and stamp[-1] == "Z":
+        try:
+            return round(datetime.fromisoformat(stamp).timestamp() * 1000)
+        except ValueError:
+            return 0
+    return time_ms(stamp)
+
+
+def _size(message: Message | OpaqueMessage | None) -> int:
+    """Estimate the height, so that the scroll bar is nearly right before anything is drawn.
+
+    The style sheet defines the steps; each is about twice as high as the one before.
+    """
+    if isinstance(message, ToolResultMessage):
+        return 2 if len(text_of(message.content)) < 400 else 4
+    if not isinstance(message, (UserMessage, AssistantMessage)):
+        return 1
+    text = text_of(message.content)
+    lines = len(text) // 90 + text.count("\n")
+    return min(7, max(1, lines.bit_length() - 1))
 
 
 def _message(entry: Entry) -> Message | OpaqueMessage | None:

@@ -40,7 +40,7 @@ def summary_html(story: Story, chart: Chart) -> str:
     facts = [
         _fact("Session", f'<code class="id">{content(story.header.id[:80])}</code>'),
         _fact("Folder", f"<code>{content(one_line(story.header.cwd, 200))}</code>"),
-        _fact("Started", stamp(story.header.timestamp)),
+        _fact("Started", stamp(story.header.timestamp, time_ms(story.header.timestamp))),
         _fact("Last entry", _last_time(story)),
         _fact("Models", _models(models)),
     ]
@@ -90,7 +90,7 @@ def _figures(story: Story) -> list[str]:
 
 
 def _last_time(story: Story) -> str:
-    times = [time_ms(item.entry.timestamp) for item in story.items[-50:]]
+    times = [item.moment for item in story.items[-50:]]
     last, first = max(times, default=0), time_ms(story.header.timestamp)
     if not last:
         return "–"

@@ -15,6 +15,21 @@ _MARKUP = tuple((ord(sign), ord(sign)) for sign in "&<>")
 _CONTROL = re.compile(f"[{characters(_CONTROLS)}]")
 # All other characters, each matched in one step.
 _PLAIN = re.compile(f"[{others((*_CONTROLS, *_MARKUP, *HIDDEN))}]*+")
+
+
+def _lead(code: int) -> int:
+    return chr(code).encode("utf-8", "surrogatepass")[0]
+
+
+# First bytes, in UTF-8, of characters that may have to be replaced.
+_SUSPECT = frozenset(
+    byte
+    for first, last in (*_CONTROLS, *_MARKUP, *HIDDEN)
+    for byte in range(_lead(first), _lead(last) + 1)
+    if not 0x80 <= byte <= 0xBF
+)
+# All other bytes. A text that has only these is plain, which is the fastest check.
+_PLAIN_BYTES = bytes(byte for byte in range(256) if byte not in _SUSPECT)
 _DATA_IMAGE = re.compile(r"data:(image/[a-z]+);base64,([A-Za-z0-9+/]+={0,2})\Z")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
 IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
@@ -22,18 +37,28 @@ IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 
 def content(text: str) -> str:
     """Escape text between tags."""
-    if _PLAIN.fullmatch(text):
+    suspect = _suspect(text)
+    if not suspect or _PLAIN.fullmatch(text):
         return text
     return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def _suspect(text: str) -> bytes:
+    """Return the bytes of a text that may belong to characters to be replaced."""
+    return text.encode("utf-8", "surrogatepass").translate(None, _PLAIN_BYTES)
+
+
 def visible(text: str) -> str:
     """Replace every control and hidden character with a visible sign, before escaping."""
+    if not _suspect(text).strip(b"&<>") or _PLAIN.fullmatch(text):
+        return text
     return show_hidden(_CONTROL.sub(_picture, text))
 
 
 def attribute(text: str) -> str:
     """Escape text inside a quoted attribute."""
+    if text.isascii() and text.isalnum():
+        return text
     return content(text).replace('"', "&quot;").replace("'", "&#39;")
 
 
@@ -92,11 +117,14 @@ _STYLES = {1: "b", 2: "dim", 3: "i", 4: "u"}
 _ENDS = {22: ("b", "dim"), 23: ("i",), 24: ("u",)}
 
 
-def terminal_lines(text: str) -> list[str]:
-    """Render lines of terminal output as HTML; keep colours as classes, drop other sequences."""
+def terminal_html(text: str) -> str:
+    """Render terminal output as HTML; keep colours as classes, drop other sequences.
+
+    Markup ends on its line, so that lines can be separated.
+    """
     text = with_plain_ends(text)
     if "\x1b" not in text and "\x9b" not in text:
-        return content(text).split("\n")
+        return content(text)
     pieces: list[str] = []
     style: tuple[str, ...] = ()
     at = 0
@@ -106,7 +134,7 @@ def terminal_lines(text: str) -> list[str]:
         if match["end"] == "m" and not match["rest"]:
             style = _next_style(style, match["numbers"])
     pieces.append(_styled(text[at:], style))
-    return "".join(pieces).split("\n")
+    return "".join(pieces)
 
 
 def _styled(text: str, style: tuple[str, ...]) -> str:

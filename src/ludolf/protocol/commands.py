@@ -204,6 +204,7 @@ class SetEventFilter(Value):
     """Null or absent lifts the filter."""
 
     events: list[str] | None = None
+    usage: Any = None
 
 
 class NegotiateProtocol(Value):

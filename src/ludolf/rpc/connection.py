@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ludolf.protocol.frame_limits import Bounds
     from ludolf.protocol.ui import UiRequest
     from ludolf.rpc.message_ids import MessageIds
+    from ludolf.rpc.usage_changes import UsageChanges
 
 
 class FrameSink(Sink):
@@ -80,6 +81,7 @@ class HostConnection(Dialect):
         self._wanted: frozenset[str] | None = None
         self._bounds: Bounds | None = None
         self._ids: MessageIds | None = None
+        self._usage: UsageChanges | None = None
         self._agents: SubagentFrames | None = None
         self.prompt_results = dialect.traits.prompt_results
         # Takes events that are for this host alone, if the engine has several.
@@ -90,6 +92,12 @@ class HostConnection(Dialect):
     def want(self, events: frozenset[str] | None) -> None:
         """Send only these events from now on; None is all."""
         self._wanted = None if events is None else events | _DUE
+
+    def want_usage(self, *, changes_only: bool) -> None:
+        """Choose whether updates of an answer repeat a usage that has not changed."""
+        from ludolf.rpc.usage_changes import UsageChanges
+
+        self._usage = UsageChanges() if changes_only else None
 
     def bound(self, version: int) -> None:
         """Limit the length of lines from now on, in the way of this protocol version."""
@@ -117,7 +125,12 @@ class HostConnection(Dialect):
     @property
     def is_arranging(self) -> bool:
         """Return whether `arrange` changes frames."""
-        return self.prompt_results or self._wanted is not None or self._bounds is not None
+        return (
+            self.prompt_results
+            or self._wanted is not None
+            or self._bounds is not None
+            or self._usage is not None
+        )
 
     def arrange(self, frame: Frame) -> Frame | None:
         """Return the frame of an event as the host asked for it; None if it does not want it."""
@@ -126,6 +139,8 @@ class HostConnection(Dialect):
             chosen = self._named(frame)
         if chosen is not None and self._wanted is not None:
             chosen = self._chosen(chosen, self._wanted)
+        if chosen is not None and self._usage is not None:
+            chosen = self._usage.reduce(chosen)
         return self._fit(chosen)
 
     def forget_agents(self) -> None:

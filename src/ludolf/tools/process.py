@@ -17,8 +17,11 @@ from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, SIGKILL
 
 T = TypeVar("T")
 
-READ_SIZE = 256 * 1024
+READ_SIZE = 512 * 1024
 PIPE_SIZE = 1024 * 1024
+# After a read of at least this size, the pipe may fill for a moment: larger reads cost less.
+_FLOOD_SIZE = 32 * 1024
+_FLOOD_SECONDS = 0.001
 QUIET_SECONDS = 0.1
 DRAIN_SECONDS = 0.5
 # The reaper has its own timeouts; if it has not answered after this time, it is considered dead.
@@ -118,6 +121,7 @@ class Running:
     def __init__(self, command: ProcessCommand) -> None:
         self._command = command
         self._at_end = False
+        self._flooded = False
         self._drain_until = 0.0
         self._left: tuple[LeftBehind, ...] = ()
         self._failure: str | None = None
@@ -149,14 +153,16 @@ class Running:
         The output ends with the pipe or, if a process that the command left holds the pipe open,
         with silence after the exit of the command.
         """
+        if self._flooded and not self._exit.done():
+            await asyncio.sleep(_FLOOD_SECONDS)
+            if (chunk := self._next()) is not None:
+                return chunk
         while not self._at_end:
             draining = self._exit.done()
             if draining:
                 patience = min(QUIET_SECONDS, self._drain_until - self._loop.time())
             if await self._readable(patience):
-                chunk = self._take(READ_SIZE)
-                if chunk is not None:
-                    self._at_end = not chunk
+                if (chunk := self._next()) is not None:
                     return chunk
             elif draining:
                 # Silence, or a process that the command left keeps writing for too long. The
@@ -241,6 +247,14 @@ class Running:
             return ready.done()
         finally:
             self._loop.remove_reader(self._pipe)
+
+    def _next(self) -> bytes | None:
+        """Read without waiting; return None if there is no output yet."""
+        chunk = self._take(READ_SIZE)
+        if chunk is not None:
+            self._at_end = not chunk
+            self._flooded = _FLOOD_SIZE <= len(chunk) < READ_SIZE
+        return chunk
 
     def _take(self, size: int) -> bytes | None:
         try:

@@ -188,6 +188,7 @@ class EventFilter(Value):
     """The types of events that are sent from now on; null: all."""
 
     events: tuple[str, ...] | None
+    usage: Literal["all", "changes"] | None = None
 
 
 class Negotiated(Value):

@@ -126,6 +126,11 @@ _STRICTER: dict[str, Fields] = {
     "set_steering_mode": {"mode": QueueMode},
     "set_follow_up_mode": {"mode": QueueMode},
     "set_interrupt_mode": {"mode": InterruptMode},
+    "set_event_filter": {
+        "__doc__": "Null or absent lifts the filter. With `usage` `changes`, updates of an answer "
+        "have a `usage` only if it differs from that of the update before.",
+        "usage": (Literal["all", "changes"] | None, None),
+    },
     "negotiate_protocol": {"protocol_version": (Literal[1, 2], 1)},
     "get_messages_page": {
         "cursor": (str | None, None),

@@ -58,9 +58,12 @@ class MessageUpdate(Value, kw_only=True, tag_field="type", tag="message_update")
 
 
 class PieceUpdate(MessageUpdate):
-    """The piece alone; the whole is in `message_end`."""
+    """The piece alone; the whole is in `message_end`.
 
-    usage: Usage
+    `usage` is only absent for a host that asked for changes alone.
+    """
+
+    usage: Usage | None = None
 
 
 class WholeUpdate(MessageUpdate):
@@ -68,7 +71,7 @@ class WholeUpdate(MessageUpdate):
 
     assistant_message_event: WholePiece
     message: AssistantMessage
-    usage: Usage
+    usage: Usage | None = None
 
 
 class BegunMessage(AssistantMessage):

@@ -38,9 +38,12 @@ async def negotiate_protocol(call: Call) -> Result:
 
 @handles
 async def set_event_filter(call: Call) -> Result:
-    events = call.command.events
+    events, usage = call.command.events, call.command.usage
+    if usage not in (None, "all", "changes"):
+        raise invalid_parameter(call.head.type, "usage")
     call.connection.want(None if events is None else frozenset(events))
-    return ReplyData({"events": events})
+    call.connection.want_usage(changes_only=usage == "changes")
+    return ReplyData({"events": events} if usage is None else {"events": events, "usage": usage})
 
 
 @handles

@@ -1,0 +1,50 @@
+"""Compress the session file for the page in a second thread, while the page is rendered."""
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from ludolf.base import dumps
+from ludolf.session.entries import Entry, SessionHeader, entry_json
+
+# Bytes of the session that are compressed in one call, during which other threads run.
+_STEP = 1 << 19
+
+
+def start_packing(
+    pool: ThreadPoolExecutor, header: SessionHeader, entries: Sequence[Entry]
+) -> Iterator[str]:
+    """Start to compress the session file in a thread of the pool; yield the result as Base64."""
+    return _encoded(pool.submit(_packed, header, entries))
+
+
+def _encoded(packed: Future[list[bytes]]) -> Iterator[str]:
+    pieces = packed.result()
+    rest = b""
+    for piece in pieces:
+        rest += piece
+        whole = len(rest) - len(rest) % 3
+        yield b64encode(rest[:whole]).decode()
+        rest = rest[whole:]
+    yield b64encode(rest).decode()
+
+
+def _packed(header: SessionHeader, entries: Sequence[Entry]) -> list[bytes]:
+    import zlib
+
+    packer = zlib.compressobj(3, zlib.DEFLATED, 31)
+    pieces = [packer.compress(step) for step in _steps(header, entries)]
+    return [*pieces, packer.flush()]
+
+
+def _steps(header: SessionHeader, entries: Sequence[Entry]) -> Iterator[bytes]:
+    """Yield the lines of the session file in large pieces."""
+    lines, size = [dumps(header), b"\n"], 0
+    for entry in entries:
+        line = entry_json(entry)
+        lines += (line, b"\n")
+        size += len(line)
+        if size >= _STEP:
+            yield b"".join(lines)
+            lines, size = [], 0
+    yield b"".join(lines)
