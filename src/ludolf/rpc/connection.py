@@ -43,6 +43,12 @@ class FrameSink:
     async def room(self) -> None:
         await self._stdio.room()
 
+    def unread_bytes(self) -> int:
+        return self._stdio.unsent_bytes
+
+    async def all_read(self) -> None:
+        await self._stdio.all_sent()
+
 
 # Frames that a host needs to answer or waits for: no filter hides them.
 _DUE = frozenset(
