@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ludolf import __version__
 from ludolf.config.settings.home import env
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
+from ludolf.engine.bundles import Bundles
 from ludolf.engine.engine import WARM_UP_SECONDS, Engine
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.rpc.connection import FrameSink, HostConnection
@@ -23,13 +25,15 @@ SHUTDOWN_SECONDS = 5.0
 _ON = ("1", "true", "yes", "on")
 
 
-def run_rpc(options: Options, dialect: str) -> int:
-    """Serve one host on stdin and stdout; returns the exit code."""
-    return asyncio.run(_main(options, dialect))
+def run_rpc(
+    options: Options, dialect: str, prepare: Callable[[Bundles], None] | None = None
+) -> int:
+    """Serve one host on stdin and stdout; returns the exit code. `prepare` is that of `build`."""
+    return asyncio.run(_main(options, dialect, prepare))
 
 
-async def _main(options: Options, dialect: str) -> int:
-    engine = build(options)
+async def _main(options: Options, dialect: str, prepare: Callable[[Bundles], None] | None) -> int:
+    engine = build(options, prepare=prepare)
     stop = Stop()
     with Stdio(on_broken=lambda: stop(1)) as stdio:
         server = Server(engine, make_dialect(dialect), stdio)

@@ -14,6 +14,7 @@ from ludolf.base import CommandError, LudolfError
 from ludolf.engine.engine import Engine
 from ludolf.engine.extension_bridge.host import host_mode
 from ludolf.engine.feature import Feature
+from ludolf.engine.features.script_extensions.early import EarlyScriptHost
 from ludolf.engine.features.script_extensions.extension import ScriptExtension
 from ludolf.engine.features.script_extensions.latest import LATEST, LatestNotices
 from ludolf.engine.features.script_extensions.link import (
@@ -188,10 +189,12 @@ class ScriptExtensions(Feature):
         command = ProcessCommand(
             argv=node.argv(), cwd=home.cwd, env=host_environment(home, environ)
         )
-        process = ScriptProcess(command, link)
+        early = self._engine.features.find(EarlyScriptHost)
+        process = early.take_process(command) if early is not None else None
+        process = process or ScriptProcess(command)
         link.attach(process)
         try:
-            await process.start()
+            await process.start(link)
             await link.ready
         except StartError as error:
             raise ScriptError(str(error)) from error
