@@ -140,7 +140,7 @@ async def test_the_gate_of_a_script_that_does_not_load_again_stays_closed(lab: L
     lay_script(lab, "faults")
     lab.server.add(answer(call("read", {"path": "broken"})), answer("Done."))
     async with lab.client() as client:
-        await client.ask("get_state")
+        await client.ask("get_commands")
         (lab.work / "broken").touch()
         await _say(client, "/dies")
         await client.wait_for(lambda one: one.get("error") == "does not load any more")

@@ -96,6 +96,11 @@ class HostConnection(Dialect):
 
     # ------------------------------------------------------------ as a dialect
 
+    @property
+    def greets(self) -> bool:
+        """Return whether the first frame is a greeting, which may list commands."""
+        return type(self._dialect).greeting is not Dialect.greeting
+
     def greeting(self, info: ServerInfo) -> Frame | None:
         return self._dialect.greeting(info)
 

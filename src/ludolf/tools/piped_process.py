@@ -148,6 +148,8 @@ class PipedProcess:
 
     def _receive(self, message: ReaperMessage) -> None:
         """Handle a message of the reaper."""
+        if self._loop is None:
+            return  # nothing waits for a program that is abandoned
         match message:
             case ("started", pid):
                 self.pid = int(pid)

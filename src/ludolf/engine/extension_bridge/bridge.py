@@ -173,6 +173,9 @@ class ExtensionBridge(Feature):
         )
         factories = [factory_origin(factory) for factory in options.factories]
         origins = [self._runnable(origin) for origin in found.origins]
+        slow = any(origin.script for origin in origins)
+        if slow and self._engine.on_slow_start is not None:
+            self._engine.on_slow_start()
         return [*found.errors, *await extensions.load([*factories, *origins])]
 
     def _runnable(self, origin: ExtensionFile) -> ExtensionFile:
