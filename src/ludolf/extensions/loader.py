@@ -28,7 +28,7 @@ from ludolf.functions.isolation import Failed, call_now, describe
 _numbers = itertools.count(1)
 _BLOCK = re.compile(r"(?m)^# /// script\s*$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_SCRIPTS = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
+SCRIPT_SUFFIXES = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
 # Scripts that a folder may contain; others are loaded if they are named.
 _FOUND_SCRIPTS = (".ts", ".js")
 
@@ -144,7 +144,7 @@ def _scan(place: Path, *, named: bool) -> Iterator[tuple[Path, Path | None]]:
     `named`: the path was named, so that the folder itself may be a package.
     """
     if place.is_file():
-        if place.suffix in (".py", *_SCRIPTS):
+        if place.suffix in (".py", *SCRIPT_SUFFIXES):
             yield place, None
         return
     own = _main_files(place) if named else []
@@ -225,7 +225,7 @@ def _listed_scripts(folder: Path) -> list[Path]:
     if not isinstance(listed, list):
         return []
     files = (Path(os.path.normpath(folder / name)) for name in listed if isinstance(name, str))
-    return [path for path in files if path.is_file() and path.suffix in (".py", *_SCRIPTS)]
+    return [path for path in files if path.is_file() and path.suffix in (".py", *SCRIPT_SUFFIXES)]
 
 
 # ---------------------------------------------------------------- load
