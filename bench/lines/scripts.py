@@ -1,9 +1,11 @@
 """Extensions in TypeScript: start, calls of handlers, pieces of answers, changes of session.
 
-The same files run in pi. CPU and memory are those of the program and of all its children; memory is
-PSS, since these share pages.
+The same files run in pi. CPU and memory are those of the program and of all its children, which
+share pages: PSS counts these once, RSS counts them in each process. Packages are measured if
+`LUDOLF_TEST_PACKAGES` names the folder that `make test-packages` has filled.
 """
 
+import os
 import time
 from collections import defaultdict
 from functools import partial
@@ -11,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.agent import Agent, Silent
-from bench.process import cpu_seconds, family
+from bench.process import Memory, cpu_seconds, family
 from bench.programs import Program
 from bench.stage import Stage
 
@@ -24,17 +26,29 @@ export default function (pi: any) {
 }
 """
 _HANDLED = """
+import { writeFileSync } from "node:fs";
 export default function (pi: any) {
   pi.on("input", (event: any) => event.text === "handled" ? { action: "handled" } : undefined);
   pi.registerCommand("again", { handler: (args: string, ctx: any) => ctx.reload() });
   pi.registerCommand("reads", { handler: async (args: string, ctx: any) => {
     const count = 1000;
-    const start = process.hrtime.bigint();
-    for (let n = 0; n < count; n += 1) { ctx.isIdle(); await new Promise(setImmediate); }
-    const micros = Number(process.hrtime.bigint() - start) / 1000 / count;
-    ctx.ui.setStatus("reads", String(micros));
+    const times: number[] = [];
+    for (let n = 0; n < count; n += 1) {
+      const start = process.hrtime.bigint();
+      ctx.isIdle();
+      times.push(Number(process.hrtime.bigint() - start) / 1000);
+      await new Promise(setImmediate);
+    }
+    times.sort((one, other) => one - other);
+    writeFileSync("FILE", String(times[count / 2]));
   } });
 }
+"""
+_MORE_HANDLERS = 20
+_MORE = f"""
+export default function (pi: any) {{
+  for (let n = 0; n < {_MORE_HANDLERS}; n += 1) pi.on("input", () => undefined);
+}}
 """
 _UPDATES = """
 export default function (pi: any) {
@@ -51,6 +65,7 @@ export default function (pi: any) {
 """
 _PADDING = 1 << 20
 _COUNTS = (1, 20)
+_PACKAGES = ("pi-subagents", "pi-mcp-adapter", "pi-web-access")
 
 
 def measure(stage: Stage) -> None:
@@ -58,13 +73,29 @@ def measure(stage: Stage) -> None:
     folder.mkdir(exist_ok=True)
     for number in range(max(_COUNTS)):
         (folder / f"small{number}.ts").write_text(_SMALL.replace("NAME", f"small{number}"))
-    for name, text in (("handled", _HANDLED), ("updates", _UPDATES), ("context", _CONTEXT)):
+    handled = _HANDLED.replace("FILE", str(folder / "reads"))
+    texts = {"handled": handled, "more": _MORE, "updates": _UPDATES, "context": _CONTEXT}
+    for name, text in texts.items():
         (folder / f"{name}.ts").write_text(text)
     for count in _COUNTS:
-        _measure_start(stage, folder, count)
+        names = [f"small{number}" for number in range(count)]
+        _measure_start(stage, f"scripts.start.{count}", _named(folder, *names), count)
     _each(stage, "scripts.hook", partial(_calls, stage, folder))
     _each(stage, "scripts.update", partial(_updates, stage, folder))
     _each(stage, "scripts.context", partial(_context, stage, folder))
+    if named := os.environ.get("LUDOLF_TEST_PACKAGES"):
+        _measure_packages(stage, Path(named))
+
+
+def _measure_packages(stage: Stage, installed: Path) -> None:
+    own = stage.home(stage.ours).agent / "ludolf" / "node"
+    if not own.exists():  # jiti, and the library of pi that some packages use
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.symlink_to(installed / "pi")
+    for name in _PACKAGES:
+        place = installed / name / "agent/npm/node_modules" / name
+        if place.is_dir():
+            _measure_start(stage, f"scripts.package.{name}", ["-e", str(place)], 1)
 
 
 def _each(stage: Stage, key: str, work: "partial[None]") -> None:
@@ -88,11 +119,11 @@ def _cpu(agent: Agent) -> float:
     return total
 
 
-def _measure_start(stage: Stage, folder: Path, count: int) -> None:
+def _measure_start(stage: Stage, key: str, words: list[str], count: int) -> None:
+    """Measure the start until at least `count` commands are there."""
     walls: dict[str, list[float]] = defaultdict(list)
     cpus: dict[str, list[float]] = defaultdict(list)
-    sizes: dict[str, list[float]] = defaultdict(list)
-    words = _named(folder, *(f"small{number}" for number in range(count)))
+    sizes: dict[str, list[Memory]] = defaultdict(list)
 
     def once(program: Program) -> None:
         agent = stage.home(program).start(*words, "--no-session")
@@ -102,32 +133,40 @@ def _measure_start(stage: Stage, folder: Path, count: int) -> None:
                 raise Silent("extensions are missing; is Node 22.12 there?")
             walls[program.name].append(1e3 * (reply["at"] - agent.started))
             cpus[program.name].append(1e3 * _cpu(agent))
-            sizes[program.name].append(agent.memory().pss)
+            sizes[program.name].append(agent.memory())
         finally:
             agent.close()
 
-    key = f"scripts.start.{count}"
     for _ in range(stage.size(10, 3) + 1):
         _each(stage, key, partial(once))
     for program in stage.programs:
         if walls[program.name]:
             stage.put(program, key, median(walls[program.name][1:]))
             stage.put(program, f"{key}.cpu", median(cpus[program.name][1:]))
-            stage.put(program, f"{key}.pss", median(sizes[program.name][1:]))
+            seen = sizes[program.name][1:]
+            stage.put(program, f"{key}.pss", median(each.pss for each in seen))
+            stage.put(program, f"{key}.rss", median(each.rss for each in seen))
 
 
 def _calls(stage: Stage, folder: Path, program: Program) -> None:
+    count = stage.size(500, 50)
+    with stage.agent(program, *_named(folder, "more", "handled")) as agent:
+        many = _handled(agent, count)
     with stage.agent(program, *_named(folder, "handled")) as agent:
-        agent.ask("prompt", message="handled")
-        trips = [_trip(agent, "prompt", "handled") for _ in range(stage.size(500, 50))]
-        plain = [_trip(agent, "get_state", "") for _ in range(stage.size(500, 50))]
-        added = median(trips) - median(plain)
-        stage.put(program, "scripts.hook", max(1e3 * added, 0.001))
+        added = (many - _handled(agent, count)) / _MORE_HANDLERS
+        stage.put(program, "scripts.hook", max(1e6 * added, 0.1))
         agent.ask("prompt", message="/reads")
+        stage.put(program, "scripts.read", float((folder / "reads").read_text()))
         new = [_trip(agent, "new_session", "") for _ in range(stage.size(10, 3))]
         stage.put(program, "scripts.new", 1e3 * median(new))
         again = [_trip(agent, "prompt", "/again") for _ in range(stage.size(10, 3))]
         stage.put(program, "scripts.reload", 1e3 * median(again))
+
+
+def _handled(agent: Agent, count: int) -> float:
+    """Return the seconds until a prompt that a handler takes is answered."""
+    agent.ask("prompt", message="handled")
+    return median(_trip(agent, "prompt", "handled") for _ in range(count))
 
 
 def _trip(agent: Agent, kind: str, message: str) -> float:

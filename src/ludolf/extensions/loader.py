@@ -29,7 +29,7 @@ from ludolf.functions.isolation import Failed, call_now, describe
 _numbers = itertools.count(1)
 _BLOCK = lazy_pattern(r"(?m)^# /// script\s*$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 _NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_SCRIPTS = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
+SCRIPT_SUFFIXES = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
 # Scripts that a folder may contain; others are loaded if they are named.
 _FOUND_SCRIPTS = (".ts", ".js")
 
@@ -145,7 +145,7 @@ def _scan(place: Path, *, named: bool) -> Iterator[tuple[Path, Path | None]]:
     `named`: the path was named, so that the folder itself may be a package.
     """
     if place.is_file():
-        if place.suffix in (".py", *_SCRIPTS):
+        if place.suffix in (".py", *SCRIPT_SUFFIXES):
             yield place, None
         return
     own = _main_files(place) if named else []
@@ -226,7 +226,7 @@ def _listed_scripts(folder: Path) -> list[Path]:
     if not isinstance(listed, list):
         return []
     files = (Path(os.path.normpath(folder / name)) for name in listed if isinstance(name, str))
-    return [path for path in files if path.is_file() and path.suffix in (".py", *_SCRIPTS)]
+    return [path for path in files if path.is_file() and path.suffix in (".py", *SCRIPT_SUFFIXES)]
 
 
 # ---------------------------------------------------------------- load

@@ -1,18 +1,27 @@
 // Widths of text in terminal columns, escape sequences, and cutting by columns.
 import { isWide } from "./wide.mjs";
 
-const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 // CSI that ends in one of these letters, OSC and APC up to BEL or ST.
 const SEQUENCE = /\x1b(?:\[[^mGKHJ\x1b]*[mGKHJ]|[\]_][^\x07\x1b]*(?:\x07|\x1b\\))/y;
 const ALL_SEQUENCES = new RegExp(SEQUENCE.source, "g");
 const PLAIN = /^[\x20-\x7e]*$/;
-const EMOJI = /^\p{RGI_Emoji}$/v;
-const MARK = /^\p{Mark}$/v;
-const HIDDEN = /^[\p{Default_Ignorable_Code_Point}\p{Control}\p{Format}\p{Mark}\p{Surrogate}]$/v;
-const NOTHING = /^[\p{Default_Ignorable_Code_Point}\p{Control}\p{Mark}\p{Surrogate}]+$/v;
+// Made when they are first used: the tables of Unicode take 40 ms to build.
+export const later = (make) => {
+  let made;
+  return () => (made ??= make());
+};
+const pattern = (source) => later(() => new RegExp(`^${source}$`, "v"));
+const graphemes = later(() => new Intl.Segmenter(undefined, { granularity: "grapheme" }));
+const EMOJI = pattern(String.raw`\p{RGI_Emoji}`);
+const MARK = pattern(String.raw`\p{Mark}`);
+const UNSEEN = String.raw`\p{Default_Ignorable_Code_Point}\p{Control}\p{Mark}\p{Surrogate}`;
+const HIDDEN = pattern(String.raw`[${UNSEEN}\p{Format}]`);
+const NOTHING = pattern(`[${UNSEEN}]+`);
 // Marks that terminals give a column of their own.
-const SPACING =
-  /^(?:[\p{Spacing_Mark}--[\u1734\u302e\u302f]]|[\u065f\u0f7f\u102b\u102c\u1031\u1033-\u1035\u1038\u103a-\u103e])$/v;
+const SPACING = pattern(
+  String.raw`(?:[\p{Spacing_Mark}--[\u1734\u302e\u302f]]` +
+    String.raw`|[\u065f\u0f7f\u102b\u102c\u1031\u1033-\u1035\u1038\u103a-\u103e])`,
+);
 const AM_VOWELS = new Set([0x0e33, 0x0eb3]);
 export const TAB = 3;
 
@@ -32,20 +41,20 @@ export function graphemeWidth(grapheme) {
   if (grapheme === "\t") return TAB;
   if (grapheme.length === 1 && grapheme >= " " && grapheme <= "~") return 1;
   const chars = [...grapheme];
-  if (chars.every((char) => SPACING.test(char))) return chars.length;
-  if (NOTHING.test(grapheme)) return 0;
-  if (EMOJI.test(grapheme)) return 2;
+  if (chars.every((char) => SPACING().test(char))) return chars.length;
+  if (NOTHING().test(grapheme)) return 0;
+  if (EMOJI().test(grapheme)) return 2;
   let width = 0;
   let base = false;
   let marked = false;
   for (const char of chars) {
     const point = char.codePointAt(0);
     const columns = isWide(point) ? 2 : 1;
-    if (base && SPACING.test(char)) {
+    if (base && SPACING().test(char)) {
       width += 1;
       marked = false;
-    } else if (HIDDEN.test(char)) {
-      marked = base && (marked || MARK.test(char));
+    } else if (HIDDEN().test(char)) {
+      marked = base && (marked || MARK().test(char));
     } else if (!base) {
       if (point >= 0x1f1e6 && point <= 0x1f1ff) return 2;
       base = true;
@@ -63,7 +72,7 @@ export function graphemeWidth(grapheme) {
 export function visibleWidth(text) {
   if (PLAIN.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of graphemes.segment(stripSequences(text))) width += graphemeWidth(segment);
+  for (const { segment } of graphemes().segment(stripSequences(text))) width += graphemeWidth(segment);
   return width;
 }
 
@@ -79,7 +88,7 @@ export function* parts(text) {
     }
     let end = at + 1;
     while (end < text.length && !sequenceAt(text, end)) end += 1;
-    for (const { segment } of graphemes.segment(text.slice(at, end))) {
+    for (const { segment } of graphemes().segment(text.slice(at, end))) {
       yield { text: segment, width: graphemeWidth(segment) };
     }
     at = end;

@@ -1,13 +1,15 @@
 // Wrap text at words; styles and hyperlinks continue on the next line.
-import { closing, nextLink, parts, visibleWidth } from "./columns.mjs";
+import { closing, later, nextLink, parts, visibleWidth } from "./columns.mjs";
 
 const SGR = /^\x1b\[([\d;:]*)m$/;
 // What switches a style off, and the styles that it ends.
 const OFF = { 22: ["1", "2"], 23: ["3"], 24: ["4"], 25: ["5"], 27: ["7"], 28: ["8"], 29: ["9"] };
 const ORDER = ["1", "2", "3", "4", "5", "7", "8", "9", "fg", "bg"];
 // Scripts that break between characters instead of at spaces.
-const CJK =
-  /[\p{Script_Extensions=Han}\p{Script_Extensions=Hiragana}\p{Script_Extensions=Katakana}\p{Script_Extensions=Hangul}\p{Script_Extensions=Bopomofo}]/u;
+const BREAKING = ["Han", "Hiragana", "Katakana", "Hangul", "Bopomofo"];
+const CJK = later(
+  () => new RegExp(`[${BREAKING.map((name) => `\\p{Script_Extensions=${name}}`).join("")}]`, "u"),
+);
 
 // The styles in effect, as a terminal keeps them.
 class Styles {
@@ -119,7 +121,7 @@ function words(line) {
       continue;
     }
     const isSpace = part.text === " ";
-    const breaks = !isSpace && CJK.test(part.text);
+    const breaks = !isSpace && CJK().test(part.text);
     if (text && (isSpace !== space || breaks)) finish();
     text += pending + part.text;
     width += part.width;
