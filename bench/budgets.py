@@ -40,7 +40,7 @@ LINES = (
     Line("lean.20k", "20k deltas, CPU per delta (pi-delta)", "µs", budget=0.35),
     Line("lean.20k.wall", "20k deltas, wall per delta (pi-delta)", "µs", budget=0.4),
     Line("lean.20k.bytes", "20k deltas, bytes per delta (pi-delta)", "B"),
-    Line("lean.20k.few", "the same, `usage` only where it changes", "B", "none", 130),
+    Line("lean.20k.few", "the same, `usage` only where it changes", "B", "none", 140),
     Line("lean.20k.peak", "20k deltas, peak RSS (pi-delta)", "MiB", budget=0.4),
     Line("fat.20k", "20k deltas, CPU per delta (pi)", "µs", "fat", 0.15),
     Line("fat.20k.bytes", "20k deltas, bytes per delta (pi)", "B", "fat"),
