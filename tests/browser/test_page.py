@@ -194,9 +194,15 @@ def test_an_image_opens_large_and_closes(sample: Page) -> None:
 def test_the_session_file_can_be_saved_from_the_page(sample: Page, tmp_path: Path) -> None:
     sample.save_into(tmp_path)
     sample.click("#save")
-    sample.until(lambda: any(tmp_path.glob("*.jsonl")), "the file to be saved")
-    (saved,) = tmp_path.glob("*.jsonl")
-    assert [json.loads(line) for line in saved.read_text().splitlines()] == sample_lines()
+    # The browser creates the file first and writes it then.
+    sample.until(lambda: len(_saved_lines(tmp_path)) == len(sample_lines()), "the file to be saved")
+    assert list(map(json.loads, _saved_lines(tmp_path))) == sample_lines()
+
+
+def _saved_lines(folder: Path) -> list[str]:
+    """Return the complete lines of the file that was saved into a folder."""
+    text = "".join(path.read_text() for path in folder.glob("*.jsonl"))
+    return text.split("\n")[:-1]
 
 
 def test_the_chart_tells_of_the_answer_under_the_mouse(sample: Page) -> None:
