@@ -1,6 +1,7 @@
 """The HTTP client against servers that follow the protocol, and against others."""
 
 import asyncio
+import errno
 import os
 import random
 import socket
@@ -13,7 +14,9 @@ from ludolf.ai.access import Patience
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.pool import ConnectionPool
 from ludolf.ai.http.response import IncomingResponse
+from ludolf.ai.http.sockets import AddressInfo, first_connected
 from ludolf.ai.http.transport import HttpRequest, Transport
+from tests.loopback import nobody
 from tests.raw_servers import OK, PATIENCE, fetched, raw_server
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -237,6 +240,22 @@ async def test_every_address_of_a_host_is_tried(transport: Transport) -> None:
     async with raw_server(OK) as server:
         url = server.url.replace("127.0.0.1", "localhost")
         assert await fetched(transport, url) == (200, b"ok")
+
+
+def _address(port: int) -> AddressInfo:
+    return (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("delay", [0.0, 30.0])
+async def test_the_next_address_is_tried_after_a_failure_or_a_while(delay: float) -> None:
+    with nobody() as url:
+        closed = _address(int(url.rpartition(":")[2]))
+        async with raw_server(OK) as server, asyncio.timeout(30):
+            with await first_connected([closed, closed, _address(server.port)], delay) as made:
+                assert made.getpeername()[1] == server.port
+        with pytest.raises(OSError, match="Connect call failed") as caught:
+            await first_connected([closed, closed], delay)
+    assert caught.value.errno == errno.ECONNREFUSED
 
 
 async def test_a_large_body_reaches_a_slow_server(transport: Transport) -> None:
