@@ -12,8 +12,8 @@ from threading import RLock
 from types import ModuleType
 from typing import Any
 
-# Only modules without submodules: a thread that waits for one here never holds the import lock of
-# a module that it imports.
+# Only modules without submodules. Otherwise two threads could wait for each other: one loads a
+# package here and imports its submodule, the other imports the submodule and uses the package.
 LATE = frozenset(
     (
         "asyncio.sslproto",

@@ -403,9 +403,9 @@ class SettingsFiles:
 
     def _merge(self) -> None:
         merged = merge(merge(self._user, self._project), self.overrides)
-        self.user = msgspec.convert(self._user, Settings)
-        self.project = msgspec.convert(self._project, Settings)
-        self.current = msgspec.convert(merged, Settings)
+        self.user = _as_settings(self._user)
+        self.project = _as_settings(self._project)
+        self.current = _as_settings(merged)
         use_proxy(self.user.http_proxy)
 
 
@@ -457,11 +457,18 @@ def migrate(raw: dict[str, Any]) -> dict[str, Any]:
     return new
 
 
+def _as_settings(raw: Mapping[str, Any]) -> Settings:
+    # The first conversion resolves the types of all settings, which delays the start.
+    return msgspec.convert(raw, Settings) if raw else Settings()
+
+
 def keep_sound(
     raw: Mapping[str, Any], kind: type[msgspec.Struct], where: str = ""
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the keys with valid values, and an error text for each other key."""
     sound, errors = {k: v for k, v in raw.items() if v is not None}, []
+    if not sound:
+        return {}, []
     try:
         msgspec.convert(sound, kind)
         return sound, []
