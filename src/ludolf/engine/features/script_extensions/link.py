@@ -14,9 +14,9 @@ from ludolf.engine.features.script_extensions.process import ScriptProcess
 from ludolf.functions.isolation import Failed, call, call_now
 
 PING_SECONDS = 1.0
-# A silent process that uses this share of the time computes; another one waits, for example for a
-# program that it runs, and has more time.
-SPINNING_SHARE = 0.2
+# A silent process that has used this share of the silence as CPU time computes; another one waits,
+# for example for a program that it runs or for its turn on a busy machine, and has more time.
+SPINNING_SHARE = 0.5
 WAITING_FACTOR = 12
 # Loading a large package for the first time takes 20 s of CPU, more on a busy machine.
 LOADING_FACTOR = 18
@@ -289,7 +289,7 @@ class ScriptLink:
         if silent <= self._silence:
             return False
         used = process.cpu_seconds()
-        spins = math.isinf(used) or used - self._used > silent * SPINNING_SHARE
+        spins = math.isinf(used) or used - self._used > self._silence * SPINNING_SHARE
         return spins or silent > self._silence * WAITING_FACTOR
 
     def _kill(self) -> None:
