@@ -497,7 +497,8 @@ class Engine(Component):
         from ludolf.engine.host.logins import Logins
 
         clock = self.conversation.answer_clock
-        return self._added(Logins(self.models.registry, self.send, self._logins_scope, clock))
+        registry, features = self.models.registry, self.features
+        return self._added(Logins(registry, features, self.send, self._logins_scope, clock))
 
     @cached_property
     def _renewals(self) -> "Renewals":

@@ -344,6 +344,9 @@ class Feature:
     def on_level(self, level: ThinkingLevel, previous: ThinkingLevel) -> None:
         """Called when the thinking level changed."""
 
+    async def after_login(self, provider: str) -> None:
+        """Called when the stored credential of a provider was replaced or removed."""
+
     # ------------------------------------------------------------ life
 
     def connect(self, send: "Send | None") -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import LudolfError, dumps
+from ludolf.engine.features.script_extensions.accounts import ScriptAccounts, ScriptProvider
 from ludolf.engine.features.script_extensions.link import ScriptFrame, ScriptLink
 from ludolf.engine.features.script_extensions.providers import ScriptBackend, read_provider
 from ludolf.engine.features.script_extensions.shapes import (
@@ -43,6 +44,8 @@ class ScriptExtension:
         self.commands = CommandContext(registry.runtime, str(extension.path))
         # One-way events that it wants, by the number of the handler.
         self.watches: dict[int, str] = {}
+        # Logins and refreshes of its providers that are under way.
+        self.accounts = ScriptAccounts()
         self._history = history
         self._trust: TrustContext | None = None
         self._handlers: dict[int, tuple[Callable[[], None], HookHandler]] = {}
@@ -169,12 +172,14 @@ class ScriptExtension:
         )
 
     def _add_provider(self, frame: ScriptFrame) -> None:
-        backend = None
+        link, name, backend = self._current(), str(frame["name"]), None
         if frame.get("streams"):
             api = frame["config"].get("api")
-            backend = ScriptBackend(self._current(), self.number, str(frame["name"]), api)
+            backend = ScriptBackend(link, self.number, name, api)
+        script = ScriptProvider(link, self.number, name)
         try:
-            self.registry.add_registration(self.extension, read_provider(frame, backend))
+            made = read_provider(frame, backend, script, self.accounts)
+            self.registry.add_registration(self.extension, made)
         except (LudolfError, Failed) as error:
             self.registry.runner.report(str(self.path), "register_provider", str(error))
 
