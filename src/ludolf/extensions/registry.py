@@ -26,6 +26,16 @@ class ExtensionCommand(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name: str
     function: Callable[..., Any]
     description: str | None = None
+    # Returns completions of the arguments, given what was typed of them.
+    completions: Callable[[str], Any] | None = None
+
+
+class ExtensionShortcut(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A key, written as in `ctrl+shift+x`, and what it does."""
+
+    key: str
+    function: Callable[..., Any]
+    description: str | None = None
 
 
 class ExtensionCommandItem(Value, kw_only=True):
@@ -54,6 +64,7 @@ class Extension:
         self.module = module
         self.tools: dict[str, Tool] = {}
         self.commands: dict[str, ExtensionCommand] = {}
+        self.shortcuts: dict[str, ExtensionShortcut] = {}
         self.flags: dict[str, Flag] = {}
         self.mcp_servers: dict[str, Mapping[str, Any]] = {}
 

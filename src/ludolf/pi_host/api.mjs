@@ -43,7 +43,8 @@ export function makeApi(bridge, extension) {
     },
     registerCommand(name, options) {
       extension.commands.set(name, options);
-      send({ t: "command", name, description: options.description });
+      const completes = typeof options.getArgumentCompletions === "function";
+      send({ t: "command", name, description: options.description, completes });
     },
     registerFlag(name, options) {
       const type = TYPES[options.type];
@@ -53,8 +54,11 @@ export function makeApi(bridge, extension) {
       }
       send({ t: "flag", name, type, default: options.default, description: options.description });
     },
+    registerShortcut(key, options) {
+      extension.shortcuts.set(key, options);
+      send({ t: "shortcut", key, description: options.description });
+    },
     // For terminals only.
-    registerShortcut: fresh,
     registerMessageRenderer: fresh,
     registerEntryRenderer: fresh,
     registerMarkdownTransformer: fresh,

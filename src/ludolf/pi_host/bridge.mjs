@@ -221,6 +221,7 @@ export class Bridge {
     }
     const extension = { ext, path, gen, tools: new Map(), commands: new Map() };
     extension.providers = new Map();
+    extension.shortcuts = new Map();
     extension.context = eventContext(this, extension);
     this.extensions.set(ext, extension);
     try {
@@ -322,6 +323,15 @@ export class Bridge {
   async do_command({ ext, name, args }) {
     const extension = this.extensions.get(ext);
     await extension.commands.get(name).handler(args, commandContext(this, extension));
+  }
+
+  do_completions({ ext, name, prefix }) {
+    return this.extensions.get(ext).commands.get(name).getArgumentCompletions(prefix);
+  }
+
+  async do_shortcut({ ext, key }) {
+    const extension = this.extensions.get(ext);
+    await extension.shortcuts.get(key).handler(extension.context);
   }
 
   // Calls back into a function that an extension passed with a request.

@@ -382,6 +382,15 @@ class ExtensionBridge(Feature):
         if invocation is not None:
             await self._extensions.run_command(invocation)
 
+    async def complete_command(self, name: str, prefix: str) -> tuple[Any, ...] | None:
+        return await self._extensions.complete_command(name, prefix)
+
+    def shortcuts(self) -> tuple[Any, ...]:
+        return self._extensions.shortcut_items()
+
+    async def run_shortcut(self, key: str) -> bool:
+        return await self._extensions.run_shortcut(key)
+
     # ------------------------------------------------------------ turns
 
     async def before_request(self, system: str, messages: History) -> tuple[str, History]:

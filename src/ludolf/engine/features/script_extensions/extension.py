@@ -20,7 +20,13 @@ from ludolf.extensions.api import Api
 from ludolf.extensions.context import CommandContext, Context, TrustContext
 from ludolf.extensions.dialogs import UiMethods
 from ludolf.extensions.hooks import HOOKS
-from ludolf.extensions.registry import Extension, ExtensionCommand, Flag, Registry
+from ludolf.extensions.registry import (
+    Extension,
+    ExtensionCommand,
+    ExtensionShortcut,
+    Flag,
+    Registry,
+)
 from ludolf.extensions.runner import HookHandler
 from ludolf.extensions.sources import note_imports
 from ludolf.functions.isolation import Failed, call
@@ -102,6 +108,8 @@ class ScriptExtension:
                 self.registry.add_tool(self.extension, tool)
             case "command":
                 self._add_command(name, frame)
+            case "shortcut":
+                self._add_shortcut(str(frame["key"]), frame.get("description"))
             case "flag":
                 kind = bool if frame.get("type") == "boolean" else str
                 default, description = frame.get("default"), frame.get("description")
@@ -164,11 +172,25 @@ class ScriptExtension:
         async def run(args: str, ctx: Any) -> None:
             await link.call("command", {"ext": self.number, "name": name, "args": args})
 
-        description = frame.get("description")
+        async def complete(prefix: str) -> Any:
+            asked = {"ext": self.number, "name": name, "prefix": prefix}
+            return await link.call("completions", asked)
+
         self.extension.commands[name] = ExtensionCommand(
             name=name,
             function=run,
-            description=description if isinstance(description, str) else None,
+            description=_text(frame.get("description")),
+            completions=complete if frame.get("completes") else None,
+        )
+
+    def _add_shortcut(self, key: str, description: Any) -> None:
+        link = self._current()
+
+        async def run(ctx: Any) -> None:
+            await link.call("shortcut", {"ext": self.number, "key": key})
+
+        self.extension.shortcuts[key] = ExtensionShortcut(
+            key=key, function=run, description=_text(description)
         )
 
     def _add_provider(self, frame: ScriptFrame) -> None:
@@ -182,6 +204,10 @@ class ScriptExtension:
             self.registry.add_registration(self.extension, made)
         except (LudolfError, Failed) as error:
             self.registry.runner.report(str(self.path), "register_provider", str(error))
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 class ScriptOperations:
