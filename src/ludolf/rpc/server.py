@@ -87,6 +87,7 @@ class Server:
         self._stdio.lines(self.feed, self._ended.set)
         self._engine.on_shutdown = self._ended.set
         await self._ended.wait()
+        self._stdio.pause_input()  # as in pi, what arrives while the program ends is not answered
         if self._dialect.traits.ends_after_run:
             await self._let_run_end()
         loop = asyncio.get_running_loop()
