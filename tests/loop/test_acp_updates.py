@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ludolf.engine.hub import Sink
 from ludolf.protocol.acp.call_sources import CallSources
 from ludolf.protocol.acp.history import replay
 from ludolf.protocol.acp.structs import ClientCapabilities
@@ -15,7 +16,7 @@ STATUSES = ["pending", "in_progress", "completed"]
 Update = dict[str, Any]
 
 
-class UpdateSink:
+class UpdateSink(Sink):
     """A sink of the engine that collects checked updates."""
 
     def __init__(self, s: Stage, client: ClientCapabilities) -> None:

@@ -183,7 +183,7 @@ async def test_without_node_each_script_is_reported_with_what_to_install(lab: La
     lab.settings(nodeCommand="/nowhere/node")
     paths = [lay(lab, "export default () => {}", name) for name in ("theirs.ts", "yours.js")]
     async with lab.client() as client:
-        await client.ask("get_state")
+        await client.ask("get_commands")
     for path in paths:
         assert f'Failed to load extension "{path}": nodeCommand is' in client.process.stderr
     assert 'pip install "ludolf[pi]"' in client.process.stderr

@@ -165,11 +165,11 @@ async def test_a_changed_file_that_a_script_imports_costs_the_trust(place: str, 
     assert lab.run("trust", "--yes").code == 0
     for _ in range(2):
         async with lab.client() as client:
-            await client.ask("get_state")
+            await client.ask("get_commands")
     assert notes(lab) == ["first", "first"]
     helper.write_text("export const text = 'second';")
     async with lab.client() as client:
-        await client.ask("get_state")
+        await client.ask("get_commands")
     assert notes(lab) == ["first", "first"]
 
 

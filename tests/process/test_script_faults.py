@@ -4,6 +4,7 @@ import os
 import select
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, cast
 
 from ludolf.base import loads
@@ -68,6 +69,30 @@ async def test_a_flood_of_statuses_is_merged_and_large_texts_arrive(lab: Lab) ->
     assert len(text_of(result)) == 3_000_000
 
 
+def test_statuses_of_timers_are_merged_while_the_host_does_not_read(lab: Lab) -> None:
+    lay_script(lab, "faults")
+    os.mkfifo(lab.work / "ticked")
+    with lab.popen() as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        write_all(process.stdin, b'{"type":"prompt","message":"/ticks"}\n')
+        assert (lab.work / "ticked").read_text() == "all\n"
+        assert _resident_mib(process.pid) < 100
+        write_all(process.stdin, b'{"type":"get_state","id":"g"}\n')
+        left = {b'"id":"g"', b'"statusText":"99999"', b'"widgetLines":["99999"]'}
+        count = 0
+        while left:
+            line = process.stdout.readline()
+            left -= {text for text in left if text in line}
+            count += 1
+        assert count < 50_000  # of 200,000
+
+
+def _resident_mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
 async def test_an_abort_settles_a_deaf_tool_and_shows_what_a_polite_one_says(lab: Lab) -> None:
     lay_script(lab, "faults")
     lab.server.add(answer(call("deaf", {}, "a"), call("polite", {}, "b")))
@@ -115,7 +140,7 @@ async def test_the_gate_of_a_script_that_does_not_load_again_stays_closed(lab: L
     lay_script(lab, "faults")
     lab.server.add(answer(call("read", {"path": "broken"})), answer("Done."))
     async with lab.client() as client:
-        await client.ask("get_state")
+        await client.ask("get_commands")
         (lab.work / "broken").touch()
         await _say(client, "/dies")
         await client.wait_for(lambda one: one.get("error") == "does not load any more")

@@ -121,6 +121,18 @@ def test_a_pair_of_surrogates_in_two_pieces_becomes_one_character() -> None:
     assert spliced(draft)["content"][0]["text"] == "😀"
 
 
+def test_snapshots_between_pieces_are_the_text_so_far() -> None:
+    draft = Draft(model())
+    draft.start_text()
+    seen = []
+    for piece in ("a", "\ud83d", "\ude00", "é", "\ud83d", "z"):
+        draft.text(0, piece)
+        seen.append(draft.snapshot().content)
+    texts = ("a", "a\ud83d", "a😀", "a😀é", "a😀é\ud83d", "a😀é\ud83dz")
+    assert seen == [(Text(text=text),) for text in texts]
+    assert next(draft.end_all()).block == Text(text="a😀é\ud83dz")
+
+
 @pytest.mark.parametrize("args", ['{"command":"rm -rf /tmp/x', '{"a" 1}'])
 def test_a_call_with_cut_or_invalid_arguments_is_marked_broken(args: str) -> None:
     draft = Draft(model())

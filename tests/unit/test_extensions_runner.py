@@ -73,6 +73,36 @@ async def _bench(folder: Path, event: str, *bodies: str) -> Bench:
     return bench
 
 
+# ---------------------------------------------------------------- without a task
+
+
+async def test_plain_handlers_are_called_at_once_and_those_that_wait_later(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    source = """
+import os
+def extension(api):
+    def note(text):
+        os.environ["SEEN_NOW"] = os.environ.get("SEEN_NOW", "") + text
+    api.on("turn_start", lambda event, ctx: note("a"))
+    api.on("turn_start", lambda event: None)
+    api.on("turn_start", lambda event, ctx: 1 / 0)
+    async def wait(event, ctx):
+        note("b")
+    api.on("turn_start", wait)
+    api.on("turn_start", lambda event, ctx: note("c"))
+"""
+    assert await bench.load(source) == ()
+    try:
+        waits = bench.runner.emit_now(payloads.TurnStart(turn_index=0, timestamp=1))
+        assert waits is not None and os.environ["SEEN_NOW"] == "a"
+        await waits
+        assert os.environ.pop("SEEN_NOW") == "abc"
+    finally:
+        os.environ.pop("SEEN_NOW", None)
+    texts = [text for _, text in bench.told()]
+    assert "must take (event, ctx)" in texts[0] and texts[1:] == ["division by zero"]
+
+
 # ---------------------------------------------------------------- combining
 
 

@@ -78,9 +78,9 @@ async def _host(folder: Path, silence: float = 30.0) -> AsyncIterator[tuple[Scri
     owner = Owner()
     link = ScriptLink(owner, silence=silence)
     command = ProcessCommand(argv=NODE.argv(), cwd=folder, env=dict(os.environ))
-    process = ScriptProcess(command, link)
+    process = ScriptProcess(command)
     link.attach(process)
-    await process.start()
+    await process.start(link)
     try:
         await link.ready
         path = folder / "x.mjs"

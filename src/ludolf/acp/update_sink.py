@@ -38,7 +38,7 @@ class UpdateSink(Sink):
 
     def take(self, event: Event) -> None:
         frames = self._writer.frames(event)
-        if self._stdio.lags and type(event) is MessageUpdate and len(frames) == 1:
+        if self._stdio.unsent_bytes and type(event) is MessageUpdate and len(frames) == 1:
             self._hold(frames[0])
             return
         if self._texts:
@@ -57,6 +57,12 @@ class UpdateSink(Sink):
 
     async def room(self) -> None:
         await self._stdio.room()
+
+    def unread_bytes(self) -> int:
+        return self._stdio.unsent_bytes
+
+    async def all_read(self) -> None:
+        await self._stdio.all_sent()
 
     def close(self) -> None:
         self._release()

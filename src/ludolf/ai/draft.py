@@ -277,12 +277,14 @@ StreamEvent = BlockStart | BlockDelta | BlockEnd
 class _Open:
     """An unfinished block: its text, and the same text as JSON."""
 
-    __slots__ = ("args", "chunks", "done", "head", "kind", "parts", "value")
+    __slots__ = ("args", "chunks", "done", "head", "kind", "parts", "text", "value")
 
     def __init__(self, kind: BlockKind, value: Block, head: bytes) -> None:
         self.kind = kind
         self.value = value
         self.head = head
+        # The text that was joined before, and the pieces since then.
+        self.text = ""
         self.parts: list[str] = []
         self.chunks = Rope()
         self.args = PartialJson() if kind == "toolcall" else None
@@ -306,12 +308,26 @@ class _Open:
         if isinstance(self.value, ToolCall):
             assert self.args is not None
             return structs.replace(self.value, arguments=self.args.best())
-        text = "".join(self.parts)
-        if not text.isascii():
-            text = join_surrogates(text)
+        text = self._joined()
         if isinstance(self.value, Text):
             return structs.replace(self.value, text=self.value.text + text)
         return structs.replace(self.value, thinking=self.value.thinking + text)
+
+    def close(self, value: Block) -> None:
+        """Finish the block."""
+        self.value, self.done = value, dumps(value)
+        self.text = ""
+        self.parts.clear()
+
+    def _joined(self) -> str:
+        """Return the text so far. Pieces are joined once, however often the text is read."""
+        if self.parts:
+            text, more = self.text, "".join(self.parts)
+            self.parts.clear()
+            if "\ud800" <= text[-1:] <= "\udbff":  # its other half may have arrived
+                text, more = text[:-1], text[-1] + more
+            self.text = text + (more if more.isascii() else join_surrogates(more))
+        return self.text
 
 
 class Draft:
@@ -409,9 +425,7 @@ class Draft:
                 value = structs.replace(value, arguments=block.args.whole())
             except ValueError:
                 self.broken.add(value.id)
-        block.value = value
-        block.parts.clear()
-        block.done = dumps(value)
+        block.close(value)
         return BlockEnd(block.kind, index, value)
 
     def is_open(self, index: int) -> bool:

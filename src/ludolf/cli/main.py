@@ -4,13 +4,18 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from ludolf import __version__
 from ludolf.base import ConfigError, LudolfError
 from ludolf.cli.dialect import dialect_of
 from ludolf.config.settings.arguments import Arguments, first_word, parse
+
+if TYPE_CHECKING:
+    from ludolf.config.settings.home import Home
+    from ludolf.engine.bundles import Bundles
 
 USAGE_ERROR = 1
 MISUSE = 2
@@ -155,16 +160,39 @@ def _start(arguments: Arguments) -> int:
 
     arguments.cwd = current_folder()
     dialect = arguments.rpc_dialect or dialect_of()
+    prepare = _launch_scripts(arguments)
     if arguments.mode == "rpc":
         from ludolf.rpc.server import run_rpc
 
-        return run_rpc(arguments, dialect)
+        return run_rpc(arguments, dialect, prepare)
     from ludolf.cli.one_shot import run_one_shot
 
     if arguments.session is not None:
         _warn_of_new_file(str(arguments.cwd), arguments.session)
     as_events = dialect if arguments.mode == "json" else None
-    return run_one_shot(arguments, dialect=as_events)
+    return run_one_shot(arguments, dialect=as_events, prepare=prepare)
+
+
+def _launch_scripts(arguments: Arguments) -> "Callable[[Bundles], None] | None":
+    """Start Node if there may be script extensions, before the modules of the mode are imported."""
+    from ludolf.config.settings.home import find_home
+
+    home = find_home(arguments.cwd, os.environ)
+    named = any(not path.endswith(".py") for path in arguments.extensions)
+    if not named and (arguments.no_extensions or not _has_own_extensions(home)):
+        return None
+    from ludolf.cli.script_start import launch_scripts
+
+    return launch_scripts(arguments, home)
+
+
+def _has_own_extensions(home: "Home") -> bool:
+    try:
+        settings = home.settings_file.read_bytes()
+    except OSError:
+        settings = b""
+    listed = b'"packages"' in settings or b'"extensions"' in settings
+    return listed or (home.agent / "extensions").is_dir()
 
 
 def _install_named(arguments: Arguments) -> None:

@@ -17,6 +17,7 @@ from ludolf.cli.progress import AnswerSink, ProgressLine, ProgressSink, is_watch
 from ludolf.cli.run_result import RunRecord, read_answer_tool
 from ludolf.config.settings.arguments import Arguments
 from ludolf.engine.build import build
+from ludolf.engine.bundles import Bundles
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.engine.hub import Sink
@@ -38,8 +39,15 @@ _PATIENCE_SECONDS = 2.0
 _COMMAND = re.compile(r"/([A-Za-z][\w:.-]*)(?=\s|$)")
 
 
-def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
+def run_one_shot(
+    arguments: Arguments,
+    *,
+    dialect: str | None,
+    prepare: Callable[[Bundles], None] | None = None,
+) -> int:
     """Run the prompts in order: with a dialect emit events, else print the last answer as text.
+
+    `prepare` is that of `build`.
 
     Raises:
         ConfigError: the prompt is missing in print mode, a file is missing, or a question before
@@ -52,7 +60,7 @@ def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
         from ludolf.cli.approval import check_approval
 
         check_approval(arguments.approval)
-    return asyncio.run(_main(arguments, prompts, dialect))
+    return asyncio.run(_main(arguments, prompts, dialect, prepare))
 
 
 def _with_schema(prompts: list[PromptInput], arguments: Arguments) -> list[PromptInput]:
@@ -63,11 +71,16 @@ def _with_schema(prompts: list[PromptInput], arguments: Arguments) -> list[Promp
     return [*prompts[:-1], structs.replace(prompts[-1], answer_tool=tool)]
 
 
-async def _main(options: Arguments, prompts: Sequence[PromptInput], dialect: str | None) -> int:
+async def _main(
+    options: Arguments,
+    prompts: Sequence[PromptInput],
+    dialect: str | None,
+    prepare: Callable[[Bundles], None] | None,
+) -> int:
     stop = Stop()
     with ProgressLine(dialect is None or not sys.stdout.isatty()) as progress:
         progress.show(lambda: "Loading")
-        engine = build(options, progress.say)
+        engine = build(options, progress.say, prepare)
         progress.hide()
         run = OneShot(engine, prompts, dialect, progress, as_json=options.output_format == "json")
         return await run.answer(stop)

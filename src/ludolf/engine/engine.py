@@ -32,7 +32,7 @@ from ludolf.engine.run.prompting import Prompting
 from ludolf.engine.run.requests import Renew, Requests
 from ludolf.engine.run.runner import PromptRunner
 from ludolf.engine.run.shell import Shell
-from ludolf.engine.start import report_unusable_default
+from ludolf.engine.start import LateModel, report_unusable_default
 from ludolf.engine.toolset import offers_tasks
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
 from ludolf.protocol.results import State
@@ -103,6 +103,8 @@ class Engine(Component):
         # Set before `start`, if the host shows whole forms.
         self.forms: HostForms | None = None
         self.on_shutdown: Callable[[], None] = _do_nothing
+        # Called by `start` if it has to wait for extensions in another process.
+        self.on_slow_start: Callable[[], None] | None = None
         self._shutting_down = False
         self._tally: Tally | None = None
         self._assemble(renew or self._renew)
@@ -249,6 +251,12 @@ class Engine(Component):
             if self.models.by_default:
                 await self.models.resolve()
             report_unusable_default(self.workspace, self.models, mode)
+
+    @property
+    def has_late_model(self) -> bool:
+        """Return whether extensions may provide the model of the start."""
+        late = self.features.find(LateModel) is not None
+        return late or self.models.by_default or self.models.unusable_default is not None
 
     def warm_up(self) -> None:
         """Prepare what the first prompt needs, after the first replies have been sent.

@@ -22,6 +22,14 @@ class Sink(Protocol):
         """Wait while the reader lags behind."""
         return
 
+    def unread_bytes(self) -> int:
+        """Return how much was sent that the reader has not taken yet, if that is known."""
+        return 0
+
+    async def all_read(self) -> None:
+        """Wait until `unread_bytes` is 0."""
+        return
+
 
 class EventWriter(Protocol):
     """Writes events that have to be kept, with one write for all of one call."""
@@ -108,6 +116,14 @@ class Hub:
     async def room(self) -> None:
         for sink in tuple(self._sinks):
             await sink.room()
+
+    def unread_bytes(self) -> int:
+        """Return how much the slowest reader has not taken yet."""
+        return max((sink.unread_bytes() for sink in self._sinks), default=0)
+
+    async def all_read(self) -> None:
+        for sink in tuple(self._sinks):
+            await sink.all_read()
 
     async def yield_to_loop(self) -> None:
         """Let commands in between two bursts of pieces."""

@@ -1,17 +1,18 @@
 """Call handlers of extensions, in load order, then in order of registration."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from ludolf.extensions.hooks import HOOKS, Hook
 from ludolf.extensions.merge import Dispatch
 from ludolf.extensions.payloads import Payload
 from ludolf.functions.content import BadAnswer
-from ludolf.functions.isolation import Failed, call
+from ludolf.functions.isolation import Failed, call, call_now
 
 P = TypeVar("P", bound=Payload)
 
@@ -87,6 +88,29 @@ class HookRunner:
         """Call every handler; answers are ignored, errors are reported."""
         await self.dispatch(payload)
 
+    def emit_now(self, payload: Payload) -> Coroutine[Any, Any, None] | None:
+        """Call the handlers of a notification like `emit`, without a task for plain functions.
+
+        Returns the work that is left if a handler waits for something; the caller awaits it.
+        """
+        hook = HOOKS[payload.type]
+        handlers = self._handlers.get(hook.name, ())
+        for number, handler in enumerate(handlers):
+            if handler.thread:
+                return self._emit_rest(payload, handlers[number:])
+            try:
+                result = call_now(handler.function, payload, handler.context)
+            except Failed as error:
+                self._report(handler, hook, _explained(handler.function, hook, error))
+                continue
+            if result is not None and isinstance(result, Awaitable):
+                waiting = structs.replace(handler, function=lambda *_, begun=result: begun)
+                return self._emit_rest(payload, (waiting, *handlers[number + 1 :]))
+        return None
+
+    async def _emit_rest(self, payload: Payload, handlers: Iterable[HookHandler]) -> None:
+        await self._call_all(Dispatch(payload), handlers, None)
+
     async def transform(self, payload: P) -> P:
         """Return the payload after all handlers; errors are reported and skipped."""
         state = await self.dispatch(payload)
@@ -109,19 +133,27 @@ class HookRunner:
             GateFailed: as in `verdict`.
         """
         state = Dispatch(payload)
-        hook = HOOKS[payload.type]
-        for handler in self._handlers.get(hook.name, ()):
+        await self._call_all(state, self._handlers.get(payload.type, ()), context)
+        return state
+
+    async def _call_all(
+        self, state: Dispatch, handlers: Iterable[HookHandler], context: Any
+    ) -> None:
+        hook = HOOKS[state.payload.type]
+        for handler in handlers:
             try:
                 await self._ask(handler, hook, state, context)
             except (Failed, BadAnswer) as error:
-                cause = error if isinstance(error, Failed) else None
-                self.report(str(handler.path), hook.name, str(error), cause)
+                self._report(handler, hook, error)
                 if hook.blocks:
                     raised = isinstance(error, Failed)
                     raise GateFailed(str(error), handler.path, raised=raised) from error
             if state.final:
                 break
-        return state
+
+    def _report(self, handler: HookHandler, hook: Hook, error: Failed | BadAnswer) -> None:
+        cause = error if isinstance(error, Failed) else None
+        self.report(str(handler.path), hook.name, str(error), cause)
 
     async def _ask(self, handler: HookHandler, hook: Hook, state: Dispatch, context: Any) -> None:
         ctx = handler.context if context is None else context
@@ -131,8 +163,7 @@ class HookRunner:
                 handler.function, state.payload, ctx, thread=handler.thread, limit=limit
             )
         except Failed as error:
-            _check_signature(handler.function, hook, error)
-            raise
+            raise _explained(handler.function, hook, error) from error.__cause__
         if answer is None or hook.kind == "notify":
             return
         if hook.rule is None:
@@ -164,18 +195,14 @@ class HookRunner:
             self._handlers.pop(name, None)
 
 
-def _check_signature(function: Callable[..., Any], hook: Hook, error: Failed) -> None:
-    """Explain an error that comes from the parameters of a handler.
-
-    Raises:
-        BadAnswer: the function cannot be called with an event and a context.
-    """
+def _explained(function: Callable[..., Any], hook: Hook, error: Failed) -> Failed | BadAnswer:
+    """Return the error, or one that explains it if the function cannot take event and context."""
     if not isinstance(error.__cause__, TypeError):
-        return
+        return error
     try:
         inspect.signature(function).bind(None, None)
     except TypeError:
-        text = f"{hook.name} handlers must take (event, ctx): {error}"
-        raise BadAnswer(text) from error
+        return BadAnswer(f"{hook.name} handlers must take (event, ctx): {error}")
     except ValueError:
-        return  # a function of native code has no signature to check
+        pass  # a function of native code has no signature to check
+    return error

@@ -43,6 +43,12 @@ class FrameSink:
     async def room(self) -> None:
         await self._stdio.room()
 
+    def unread_bytes(self) -> int:
+        return self._stdio.unsent_bytes
+
+    async def all_read(self) -> None:
+        await self._stdio.all_sent()
+
 
 # Frames that a host needs to answer or waits for: no filter hides them.
 _DUE = frozenset(
@@ -89,6 +95,11 @@ class HostConnection(Dialect):
         self._bounds = Bounds(self.traits.max_frame or MAX_FRAME, version)
 
     # ------------------------------------------------------------ as a dialect
+
+    @property
+    def greets(self) -> bool:
+        """Return whether the first frame is a greeting, which may list commands."""
+        return type(self._dialect).greeting is not Dialect.greeting
 
     def greeting(self, info: ServerInfo) -> Frame | None:
         return self._dialect.greeting(info)

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ludolf import __version__
 from ludolf.config.settings.home import env
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
+from ludolf.engine.bundles import Bundles
 from ludolf.engine.engine import WARM_UP_SECONDS, Engine
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.rpc.connection import FrameSink, HostConnection
@@ -18,23 +20,26 @@ from ludolf.rpc.stdio import Stdio
 
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
+    from ludolf.rpc.early_commands import EarlyCommands
 
 SHUTDOWN_SECONDS = 5.0
 _ON = ("1", "true", "yes", "on")
 
 
-def run_rpc(options: Options, dialect: str) -> int:
-    """Serve one host on stdin and stdout; returns the exit code."""
-    return asyncio.run(_main(options, dialect))
+def run_rpc(
+    options: Options, dialect: str, prepare: Callable[[Bundles], None] | None = None
+) -> int:
+    """Serve one host on stdin and stdout; returns the exit code. `prepare` is that of `build`."""
+    return asyncio.run(_main(options, dialect, prepare))
 
 
-async def _main(options: Options, dialect: str) -> int:
-    engine = build(options)
+async def _main(options: Options, dialect: str, prepare: Callable[[Bundles], None] | None) -> int:
+    engine = build(options, prepare=prepare)
     stop = Stop()
     with Stdio(on_broken=lambda: stop(1)) as stdio:
         server = Server(engine, make_dialect(dialect), stdio)
         watch_signals(stop)
-        await engine.start("rpc", server.ask)
+        await server.start()
         asyncio.get_running_loop().call_later(WARM_UP_SECONDS, engine.warm_up)
         code = await stop.race(server.serve())
         if code is None:
@@ -76,15 +81,42 @@ class Server:
         engine.conversation.hub.attach(sink)
         adopt(engine, dialect.traits)
         self.desk = Desk(engine, engine.own_host, self._dialect, self._pacing, sink.reply)
-        self.feed = self.desk.feed
+        self.feed: Callable[[list[bytes]], None] = self.desk.feed
+        self._early: EarlyCommands | None = None
+
+    async def start(self) -> None:
+        """Start the engine; while scripts load, commands that only read are answered already.
+
+        Raises:
+            ConfigError: that of `Engine.start`.
+        """
+        if not self._dialect.greets and not self._engine.has_late_model:
+            self._engine.on_slow_start = self._answer_early
+        await self._engine.start("rpc", self.ask)
+        self._engine.on_slow_start = None
+
+    def _answer_early(self) -> None:
+        if self._early is None:
+            from ludolf.rpc.early_commands import EarlyCommands
+
+            self._early = EarlyCommands(self.desk, self._stdio)
+            self._listen(self._early.feed)
+
+    def _listen(self, feed: Callable[[list[bytes]], None]) -> None:
+        self._engine.conversation.hub.begin()
+        self.feed = feed
+        self._stdio.lines(lambda lines: self.feed(lines), self._ended.set)
 
     async def serve(self) -> None:
         """Serve until the input ends; then abort the run, store it and send its end."""
-        greeting = self._dialect.greeting(server_info(self._engine, self._dialect.traits))
-        if greeting is not None:
-            self._stdio.send(greeting)
-        self._engine.conversation.hub.begin()
-        self._stdio.lines(self.feed, self._ended.set)
+        if self._early is not None:
+            self.feed = self.desk.feed
+            self._early.release()
+        else:
+            greeting = self._dialect.greeting(server_info(self._engine, self._dialect.traits))
+            if greeting is not None:
+                self._stdio.send(greeting)
+            self._listen(self.desk.feed)
         self._engine.on_shutdown = self._ended.set
         await self._ended.wait()
         self._stdio.pause_input()  # as in pi, what arrives while the program ends is not answered

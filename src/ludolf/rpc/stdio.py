@@ -44,7 +44,9 @@ class Stdio:
         self._busy = False
         self._unsent = 0
         self._lock = threading.Lock()
+        # They wait until little is unsent, or nothing.
         self._waiters: list[asyncio.Future[None]] = []
+        self._last_waiters: list[asyncio.Future[None]] = []
         self._ear: Ear | None = None
         # Nothing is read: too much is unsent, or the owner has paused it.
         self._deaf = False
@@ -120,9 +122,9 @@ class Stdio:
         self._flush()
 
     @property
-    def lags(self) -> bool:
-        """Return whether the reader has left so much unread that the pipe is full."""
-        return self._unsent > 0
+    def unsent_bytes(self) -> int:
+        """Return how much waits for a reader that has left so much unread that the pipe is full."""
+        return self._unsent
 
     def has_room(self) -> bool:
         return self._unsent + self._pending_size <= BURST_LIMIT
@@ -141,10 +143,20 @@ class Stdio:
     def _is_behind(self) -> bool:
         return self._unsent + self._pending_size > UNSENT_LIMIT
 
+    async def all_sent(self) -> None:
+        """Wait until the reader has taken so much that nothing is unsent."""
+        while self._unsent and not self._broken and not self._leaving:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            with self._lock:
+                if not self._unsent:
+                    return
+                self._last_waiters.append(waiter)
+            await waiter
+
     def leave(self) -> None:
         """Stop waiting for a slow reader: the program is about to end."""
         self._leaving = True
-        _release(self._waiters)
+        self._release_all()
 
     async def drain(self, seconds: float) -> None:
         """Wait until everything is written, within a limit."""
@@ -232,10 +244,13 @@ class Stdio:
             if self._deaf and self._unsent <= UNREAD_LIMIT:
                 self._deaf = False
                 self._loop.call_soon_threadsafe(self._hear_again)
-            if self._unsent > UNSENT_LIMIT // 2 or not self._waiters:
-                return
-            waiters, self._waiters = self._waiters, []
-        self._loop.call_soon_threadsafe(_release, waiters)
+            waiters: list[asyncio.Future[None]] = []
+            if self._unsent <= UNSENT_LIMIT // 2:
+                waiters, self._waiters = self._waiters, []
+            if not self._unsent:
+                waiters, self._last_waiters = waiters + self._last_waiters, []
+        if waiters:
+            self._loop.call_soon_threadsafe(_release, waiters)
 
     def _hear_again(self) -> None:
         if self._ear is not None and not self._deaf and not self._paused:
@@ -244,8 +259,12 @@ class Stdio:
     def _break(self) -> None:
         self._deaf = False
         self._hear_again()
-        _release(self._waiters)
+        self._release_all()
         self._on_broken()
+
+    def _release_all(self) -> None:
+        _release(self._waiters)
+        _release(self._last_waiters)
 
 
 def _joined(frames: list[Frame]) -> bytes:

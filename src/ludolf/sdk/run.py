@@ -13,6 +13,7 @@ from ludolf.ai.messages import AssistantMessage, Message, Part
 from ludolf.base import CommandError, LudolfError
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
+from ludolf.engine.hub import Sink
 from ludolf.protocol.answer import Answer, answer_of, checked
 from ludolf.protocol.commands import Disposition
 from ludolf.protocol.events import AgentSettled, Event, LimitReached
@@ -134,7 +135,7 @@ async def _accepted(engine: Engine, prompt: PromptInput) -> Disposition:
         raise CommandError(_BUSY, code="busy") if error.code == "busy" else error from None
 
 
-class EventBuffer:
+class EventBuffer(Sink):
     """Event sink with a queue; once `bounded`, a slow reader slows the run down.
 
     The queue is unbounded until the prompt is accepted, because nothing is read before that.

@@ -44,20 +44,35 @@ class PipedProcess:
         self._stdin = self._stdout = self._stderr = -1
         self._reaper: Reaper | None = None
         self._reported = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.pid = 0
 
-    async def start(self) -> None:
-        """Start the program.
+    def launch(self) -> None:
+        """Start the program before there is an event loop; `start` follows, or `abandon`.
 
         Raises:
             StartError: the program cannot be started.
         """
-        self._loop = asyncio.get_running_loop()
-        self._started: asyncio.Future[str] = self._loop.create_future()
-        self._exit: asyncio.Future[int] = self._loop.create_future()
-        self._ended: asyncio.Future[None] = self._loop.create_future()
         try:
             self._spawn()
+        except (OSError, ValueError) as error:
+            self._leave(kill=True)
+            raise StartError(f"Cannot start {self._command.argv[0]}: {error}") from error
+
+    def abandon(self) -> None:
+        """Kill a program that was launched and not started."""
+        self._leave(kill=True)
+
+    async def start(self) -> None:
+        """Start the program, unless it was launched, and wait until it runs.
+
+        Raises:
+            StartError: the program cannot be started.
+        """
+        if self._reaper is None:
+            self.launch()
+        try:
+            self._watch(asyncio.get_running_loop())
             await asyncio.wait({self._started}, timeout=_START_SECONDS)
         except (OSError, ValueError) as error:
             self._leave(kill=True)
@@ -80,7 +95,7 @@ class PipedProcess:
             return
         if not self._unsent:
             data = data[self._write(data) :]
-            if not data or self._stdin < 0:
+            if not data or self._stdin < 0 or self._loop is None:
                 return
             self._loop.add_writer(self._stdin, self._write_rest)
         self._unsent += data
@@ -115,17 +130,26 @@ class PipedProcess:
             for file in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(file, False)
             self._reaper = WARDEN.take(self._receive)
-            self._loop.add_reader(self._reaper.fileno(), self._reaper.receive)
-            self._loop.add_reader(self._stdout, self._read_output)
-            self._loop.add_reader(self._stderr, self._read_diagnostics)
             command = self._command
             self._reaper.run(command.argv, str(command.cwd), command.env, *theirs, *self._extra)
         finally:
             for file in theirs:
                 os.close(file)
 
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._reaper is not None
+        self._loop = loop
+        self._started: asyncio.Future[str] = loop.create_future()
+        self._exit: asyncio.Future[int] = loop.create_future()
+        self._ended: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(self._reaper.fileno(), self._reaper.receive)
+        loop.add_reader(self._stdout, self._read_output)
+        loop.add_reader(self._stderr, self._read_diagnostics)
+
     def _receive(self, message: ReaperMessage) -> None:
         """Handle a message of the reaper."""
+        if self._loop is None:
+            return  # nothing waits for a program that is abandoned
         match message:
             case ("started", pid):
                 self.pid = int(pid)
@@ -170,6 +194,7 @@ class PipedProcess:
             self._reader.take_output(chunk)
         elif chunk is not None:
             self._stdout = self._close_reader(self._stdout)
+            assert self._loop is not None
             # The exit code usually follows at once.
             self._loop.call_later(CLOSED_SECONDS, self._report, None)
         return bool(chunk)
@@ -193,19 +218,21 @@ class PipedProcess:
 
     def _write_rest(self) -> None:
         del self._unsent[: self._write(self._unsent)]
-        if not self._unsent and self._stdin >= 0:
+        if not self._unsent and self._stdin >= 0 and self._loop is not None:
             self._loop.remove_writer(self._stdin)
 
     def _close_stdin(self) -> None:
         if self._stdin >= 0:
-            self._loop.remove_writer(self._stdin)
+            if self._loop is not None:
+                self._loop.remove_writer(self._stdin)
             os.close(self._stdin)
             self._stdin = -1
         self._unsent.clear()
 
     def _close_reader(self, file: int) -> int:
         if file >= 0:
-            self._loop.remove_reader(file)
+            if self._loop is not None:
+                self._loop.remove_reader(file)
             os.close(file)
         return -1
 
@@ -217,7 +244,8 @@ class PipedProcess:
         reaper, self._reaper = self._reaper, None
         if reaper is None:
             return
-        self._loop.remove_reader(reaper.fileno())
+        if self._loop is not None:
+            self._loop.remove_reader(reaper.fileno())
         if kill:
             reaper.kill()
         WARDEN.give_back(reaper)

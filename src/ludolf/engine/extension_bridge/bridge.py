@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections import deque
 from collections.abc import Coroutine, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -98,7 +99,7 @@ class ExtensionBridge(Feature):
             print_notice if engine.mode == "print" else None,
         )
         self._teller = Teller()
-        self._updates: list[payloads.Payload] = []
+        self._updates: deque[payloads.Payload] = deque()
         self._deadline: float | None = None
         self._extensions = Extensions(self.report)
         self._scripts: ScriptExtensions | None = None
@@ -174,6 +175,9 @@ class ExtensionBridge(Feature):
         )
         factories = [factory_origin(factory) for factory in options.factories]
         origins = [self._runnable(origin) for origin in found.origins]
+        slow = any(origin.script for origin in origins)
+        if slow and self._engine.on_slow_start is not None:
+            self._engine.on_slow_start()
         return [*found.errors, *await extensions.load([*factories, *origins])]
 
     def _runnable(self, origin: ExtensionFile) -> ExtensionFile:
@@ -309,9 +313,19 @@ class ExtensionBridge(Feature):
             self._updates.append(self._teller.payload(update))
 
     async def flush_updates(self) -> None:
-        updates, self._updates = self._updates, []
-        for payload in updates:
-            await self._run(self._runner.emit(payload))
+        updates, self._updates = self._updates, deque()
+        while updates:
+            waits = self._runner.emit_now(updates.popleft())
+            if waits is not None:
+                await self._run(self._emit_updates(waits, updates))
+
+    async def _emit_updates(
+        self, first: Coroutine[Any, Any, None], updates: "deque[payloads.Payload]"
+    ) -> None:
+        """Wait for handlers in one task for many updates; an abort leaves the rest."""
+        await first
+        while updates:
+            await self._runner.emit(updates.popleft())
 
     def _notify(self, payload: payloads.Payload) -> None:
         """Call handlers from a plain function, in a task of their own."""

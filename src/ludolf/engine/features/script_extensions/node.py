@@ -58,17 +58,20 @@ async def find_node(
     Raises:
         NoNode: none of them is new enough.
     """
+    known = find_known_node(home, environ, command, writable)
+    if known is not None:
+        return known
     jiti = find_jiti(home, environ)
     if command:
-        words = tuple(shlex.split(expand_user(command, home.user)))
-        version = await _version(words, environ)
+        words = _words(command, home)
+        version = await _ask_version(words, home, environ)
         if version < OLDEST:
             raise NoNode(f"nodeCommand is {command}, which is {_shown(version)}. {HOW_TO_INSTALL}")
         return NodeHost(words=words, jiti=jiti)
     found = find_program("node", environ.get("PATH", ""), writable)
     version = (0, 0)
     if found is not None:
-        version = await _known_version(found, home.agent / "cache" / "node-version.json", environ)
+        version = await _ask_version((found,), home, environ)
         if version >= OLDEST:
             return NodeHost(words=(found,), jiti=jiti)
     wheel = wheel_node()
@@ -76,6 +79,17 @@ async def find_node(
         return NodeHost(words=(str(wheel),), jiti=jiti)
     seen = f"{found} is {_shown(version)}. " if found is not None else ""
     raise NoNode(f"{seen}{HOW_TO_INSTALL}")
+
+
+def find_known_node(
+    home: Home, environ: Mapping[str, str], command: str | None, writable: tuple[Path, ...] = ()
+) -> NodeHost | None:
+    """Return the Node of `find_node` if its version is stored and new enough; runs no program."""
+    found = find_program("node", environ.get("PATH", ""), writable)
+    words = _words(command, home) if command else (found,) if found is not None else ()
+    if words and _stored_version(words, home) >= OLDEST:
+        return NodeHost(words=words, jiti=find_jiti(home, environ))
+    return None
 
 
 def wheel_node() -> Path | None:
@@ -156,18 +170,41 @@ class _Probe(msgspec.Struct, frozen=True):
     version: tuple[int, int]
 
 
-async def _known_version(program: str, cache: Path, environ: Mapping[str, str]) -> tuple[int, int]:
-    """Return the version of a Node; it is asked again only if its file has changed."""
+def _words(command: str, home: Home) -> tuple[str, ...]:
+    return tuple(shlex.split(expand_user(command, home.user)))
+
+
+def _probe_file(home: Home) -> Path:
+    return home.agent / "cache" / "node-version.json"
+
+
+def _stamp(words: tuple[str, ...]) -> tuple[int, int] | None:
+    """Return what changes with the file of a program; None for a command with arguments."""
+    if len(words) != 1 or not os.path.isabs(words[0]):
+        return None
     try:
-        info = os.stat(program)
+        info = os.stat(words[0])
     except OSError:
-        return (0, 0)
-    stamp = (info.st_mtime_ns, info.st_size)
-    probe = _read_probe(cache)
-    if probe is not None and (probe.program, probe.stamp) == (program, stamp):
-        return probe.version
-    version = await _version((program,), environ)
-    _keep_probe(cache, _Probe(program, stamp, version))
+        return None
+    return (info.st_mtime_ns, info.st_size)
+
+
+def _stored_version(words: tuple[str, ...], home: Home) -> tuple[int, int]:
+    """Return the version that a Node said before, if its file is the same; else (0, 0)."""
+    stamp = _stamp(words)
+    probe = _read_probe(_probe_file(home)) if stamp is not None else None
+    known = probe is not None and (probe.program, probe.stamp) == (words[0], stamp)
+    return probe.version if probe is not None and known else (0, 0)
+
+
+async def _ask_version(
+    words: tuple[str, ...], home: Home, environ: Mapping[str, str]
+) -> tuple[int, int]:
+    """Return the version that a Node says, and store it."""
+    stamp = _stamp(words)
+    version = await _version(words, environ)
+    if stamp is not None:
+        _keep_probe(_probe_file(home), _Probe(words[0], stamp, version))
     return version
 
 

@@ -41,34 +41,32 @@ class FrameOwner(Protocol):
 class ScriptProcess:
     """One run of the host process."""
 
-    def __init__(self, command: ProcessCommand, owner: FrameOwner) -> None:
-        self._command = command
-        self._owner = owner
+    def __init__(self, command: ProcessCommand) -> None:
+        self.command = command
         self._line = bytearray()
         self._printed = 0
         self._gone = False
         self._tasks = Tasks()
         self._process: PipedProcess | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._out = -1
         self._input: _PipeWriter | None = None
         self._answers: _PipeWriter | None = None
 
-    async def start(self) -> None:
-        """Start the process.
+    def launch(self) -> None:
+        """Start the process before there is an event loop; `start` follows, or `abandon`.
 
         Raises:
             StartError: Node cannot be started.
         """
-        self._loop = asyncio.get_running_loop()
         self._out, their_out = _pipe()
         their_input, own_input = _pipe()
         their_answers, own_answers = _pipe()
-        self._input = _PipeWriter(own_input, self._loop)
-        self._answers = _PipeWriter(own_answers, self._loop)
+        self._input, self._answers = _PipeWriter(own_input), _PipeWriter(own_answers)
         theirs = (their_out, their_input, their_answers)
-        process = PipedProcess(self._command, self, theirs)
+        process = PipedProcess(self.command, self, theirs)
         try:
-            await process.start()
+            process.launch()
         except BaseException:
             self._close_pipes()
             raise
@@ -77,6 +75,29 @@ class ScriptProcess:
                 os.close(file)
         self._process = process
         os.set_blocking(self._out, False)
+
+    def abandon(self) -> None:
+        """Kill a process that was launched and not started."""
+        process, self._process = self._process, None
+        self._close_pipes()
+        if process is not None:
+            process.abandon()
+
+    async def start(self, owner: FrameOwner) -> None:
+        """Start the process, unless it was launched, and pass what it says to its owner.
+
+        Raises:
+            StartError: Node cannot be started.
+        """
+        if self._process is None:
+            self.launch()
+            assert self._process is not None
+        self._owner, self._loop = owner, asyncio.get_running_loop()
+        try:
+            await self._process.start()
+        except BaseException:
+            self._close_pipes()
+            raise
         self._loop.add_reader(self._out, self._read)
 
     @property
@@ -142,13 +163,13 @@ class ScriptProcess:
     def _read(self) -> None:
         self._read_chunk()
         if self._out >= 0 and not self._gone and not self._owner.has_room():
-            self._loop.remove_reader(self._out)
+            asyncio.get_running_loop().remove_reader(self._out)
             self._tasks.start(self._read_later())
 
     async def _read_later(self) -> None:
         await self._owner.room()
         if self._out >= 0:
-            self._loop.add_reader(self._out, self._read)
+            asyncio.get_running_loop().add_reader(self._out, self._read)
 
     def _read_chunk(self) -> bool:
         try:
@@ -184,7 +205,8 @@ class ScriptProcess:
 
     def _close_out(self) -> None:
         if self._out >= 0:
-            self._loop.remove_reader(self._out)
+            if self._loop is not None:
+                self._loop.remove_reader(self._out)
             os.close(self._out)
             self._out = -1
 
@@ -198,10 +220,10 @@ class ScriptProcess:
 class _PipeWriter:
     """The write end of a pipe that never blocks the loop."""
 
-    def __init__(self, file: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, file: int) -> None:
         os.set_blocking(file, False)
         self._file = file
-        self._loop = loop
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._unsent = bytearray()
 
     @property
@@ -215,12 +237,13 @@ class _PipeWriter:
             data = data[self._write(data) :]
             if not data or self._file < 0:
                 return
+            self._loop = asyncio.get_running_loop()
             self._loop.add_writer(self._file, self._write_rest)
         self._unsent += data
 
     def close(self) -> None:
         if self._file >= 0:
-            self._loop.remove_writer(self._file)
+            self._forget_writer()
             os.close(self._file)
             self._file = -1
         self._unsent.clear()
@@ -237,6 +260,10 @@ class _PipeWriter:
     def _write_rest(self) -> None:
         del self._unsent[: self._write(self._unsent)]
         if not self._unsent and self._file >= 0:
+            self._forget_writer()
+
+    def _forget_writer(self) -> None:
+        if self._loop is not None:
             self._loop.remove_writer(self._file)
 
 

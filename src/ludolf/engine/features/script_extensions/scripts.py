@@ -14,7 +14,9 @@ from ludolf.base import CommandError, LudolfError
 from ludolf.engine.engine import Engine
 from ludolf.engine.extension_bridge.host import host_mode
 from ludolf.engine.feature import Feature
+from ludolf.engine.features.script_extensions.early import EarlyScriptHost
 from ludolf.engine.features.script_extensions.extension import ScriptExtension
+from ludolf.engine.features.script_extensions.latest import LATEST, LatestNotices
 from ludolf.engine.features.script_extensions.link import (
     ScriptError,
     ScriptFrame,
@@ -41,6 +43,8 @@ from ludolf.tools.process import ProcessCommand, StartError
 
 HOST = "<script host>"
 SILENCE_SECONDS = 10.0
+# Nothing more is read from the process while the host has left so much unread.
+MOST_UNREAD_BYTES = 1 << 20
 Report = Callable[[str, str, str], None]
 
 
@@ -68,6 +72,8 @@ class ScriptExtensions(Feature):
         self._restarts = 0
         self._history = MessageHistory()
         self._deferred: list[Callable[[], None]] = []
+        hub = engine.conversation.hub
+        self._latest = LatestNotices(hub, partial(report, HOST, "ui"))
         self._setup: Session | None = None
         self._jiti: Path | None = None
         # The run whose abort a script waits for.
@@ -88,6 +94,7 @@ class ScriptExtensions(Feature):
 
     def leave(self, *, fresh: bool) -> None:
         """Make the scripts of the session stale; `fresh` reads their files again."""
+        self._latest.flush()
         self._left = next(iter(self._scripts.values()), None)
         self._scripts = {}
         self._deferred.clear()
@@ -106,6 +113,7 @@ class ScriptExtensions(Feature):
     async def close(self) -> None:
         """End the process."""
         await self._tasks.close()
+        await self._latest.close()
         link, self._link = self._link, None
         if link is not None:
             await link.close()
@@ -181,10 +189,12 @@ class ScriptExtensions(Feature):
         command = ProcessCommand(
             argv=node.argv(), cwd=home.cwd, env=host_environment(home, environ)
         )
-        process = ScriptProcess(command, link)
+        early = self._engine.features.find(EarlyScriptHost)
+        process = early.take_process(command) if early is not None else None
+        process = process or ScriptProcess(command)
         link.attach(process)
         try:
-            await process.start()
+            await process.start(link)
             await link.ready
         except StartError as error:
             raise ScriptError(str(error)) from error
@@ -208,7 +218,8 @@ class ScriptExtensions(Feature):
     # ------------------------------------------------------------ questions and notices
 
     def has_room(self) -> bool:
-        return self._engine.conversation.hub.has_room()
+        hub = self._engine.conversation.hub
+        return hub.unread_bytes() <= MOST_UNREAD_BYTES and hub.has_room()
 
     async def room(self) -> None:
         await self._engine.conversation.hub.room()
@@ -277,6 +288,8 @@ class ScriptExtensions(Feature):
             act = partial(NOTICES[method], asker, args)
             if method.startswith("send_") and starts_run(asker, method, args):
                 self._deferred.append(act)
+            elif method in LATEST:
+                self._latest.add((asker.script.number, method, str(args.get("key"))), act)
             else:
                 call_now(act)
         except NotReady:
