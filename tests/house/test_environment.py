@@ -12,6 +12,7 @@ OUTERMOST = frozenset(("acp", "cli", "client", "fleet", "rpc", "sdk", "serve"))
 # Code that concerns the whole process, not a session.
 WHOLE_PROCESS = {
     "ai/providers/cloud_tokens.py": "whether libraries that read os.environ see the session's own",
+    "config/packages/global_npm.py": "where npm installs packages for the whole machine",
     "config/resources/entry_points.py": "the import path of the interpreter",
     "config/settings/options.py": "the default of a session for programs that pass no environment",
     "engine/process_environment.py": "what the kernel shows of this process",

@@ -36,6 +36,7 @@ def _global_root(command: tuple[str, ...], path: str, cwd: Path) -> Path | None:
     try:
         done = subprocess.run(
             (program, *rest, *words),
+            env=os.environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
