@@ -73,7 +73,7 @@ class MemoryStdio:
     def flush(self) -> None:
         pass  # each frame is heard at once
 
-    lags = False
+    unsent_bytes = 0
 
     def has_room(self) -> bool:
         return True

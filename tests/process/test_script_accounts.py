@@ -108,6 +108,22 @@ async def test_fetched_models_are_listed_and_kept_for_the_next_start(lab: Lab) -
         assert (await client.ask("get_state"))["model"]["id"] == "fetched-live-key"
 
 
+@needs_node
+async def test_a_provider_object_of_pi_logs_in_too(lab: Lab) -> None:
+    lay_script(lab, "accounts")
+    async with lab.client(CORP_URL=lab.server.url) as client:
+        await client.send("login", id="in", providerId="native")
+        assert (await dialog(client, "open_url"))["url"] == "https://native.invalid/"
+        await reply(client, await dialog(client, "input"), value="7")
+        assert (await client.reply_to("in"))["success"]
+        while "second" not in await _models(client, "native"):
+            await client.ask("get_state")
+        await client.ask("set_model", provider="native", modelId="second")
+        events = await client.prompt_and_collect("Go")
+    assert text_of(only(events, "turn_end")[-1]["message"]) == "second native-7 1"
+    assert errors(told(lab)) == []
+
+
 PYTHON = """
 import os
 import time

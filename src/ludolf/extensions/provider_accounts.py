@@ -68,7 +68,7 @@ class LoginCallbacks:
 
     def on_device_code(self, user_code: str, verification_uri: str) -> None:
         """Show an address to open, and the code to enter there."""
-        self._asker.show(verification_uri, f"Enter this code: {user_code}")
+        self._asker.show(verification_uri, f"Enter the code {user_code} there.")
 
     def on_progress(self, message: str) -> None:
         self._asker.progress(message)

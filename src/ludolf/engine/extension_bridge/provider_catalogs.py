@@ -37,6 +37,7 @@ class ProviderCatalogs:
         self._tasks = Tasks()
         self._providers: dict[str, Registration] = {}
         self._refreshing: dict[str, asyncio.Task[None]] = {}
+        self._is_started = False
 
     @property
     def _registry(self) -> ModelRegistry:
@@ -59,6 +60,8 @@ class ProviderCatalogs:
             self._registry.logins.add(name, provider.login)
         self._providers[name] = provider
         self._renew_current(name)
+        if self._is_started:
+            self._refresh_soon((name,))
 
     def _models(self, provider: Registration) -> Sequence[Model]:
         made = _made(provider)
@@ -84,20 +87,30 @@ class ProviderCatalogs:
 
     async def start(self) -> None:
         """Use stored lists and logins; then fetch new lists, if a host may wait for them."""
-        names = [name for name, one in self._providers.items() if one.catalog or one.login]
-        if not names:
-            return
-        begun = [self._begin(name, network=False) for name in names]
-        await asyncio.wait(begun, timeout=self._start_seconds)
-        if self._engine.mode not in ("print", "json", "sdk"):
-            self._tasks.start(self._refresh_later(names))
+        self._is_started = True
+        await self._use_stored(tuple(self._providers))
+        self._refresh_soon(tuple(self._providers))
 
     async def after_login(self, provider: str) -> None:
         """Adapt the models of a provider to its stored login, or to a logout."""
-        if provider not in self._providers:
-            return
-        await self.refresh((provider,), network=False)
-        self._tasks.start(self._refresh_later((provider,)))
+        if provider in self._providers:
+            await self._use_stored((provider,))
+            self._refresh_soon((provider,))
+
+    async def _use_stored(self, names: Sequence[str]) -> None:
+        begun = [self._begin(name, network=False) for name in self._refreshable(names)]
+        if begun:
+            await asyncio.wait(begun, timeout=self._start_seconds)
+
+    def _refresh_soon(self, names: Sequence[str]) -> None:
+        """Fetch lists in the background; a program that ends after one answer does not."""
+        found = self._refreshable(names)
+        if found and self._engine.mode not in ("print", "json", "sdk"):
+            self._tasks.start(self._refresh_later(found))
+
+    def _refreshable(self, names: Sequence[str]) -> list[str]:
+        known = [(name, self._providers[name]) for name in names if name in self._providers]
+        return [name for name, one in known if one.catalog is not None or one.login is not None]
 
     async def refresh(
         self, providers: Sequence[str] | None = None, *, network: bool | None, force: bool = False
@@ -105,7 +118,7 @@ class ProviderCatalogs:
         """Fetch the lists of these providers, by default of all; returns errors by provider."""
         offline = env("OFFLINE", self._engine.workspace.environ) is not None
         allowed = not offline if network is None else network
-        names = [name for name in providers or self._providers if name in self._providers]
+        names = self._refreshable(providers or tuple(self._providers))
         tasks = {name: self._begin(name, network=allowed, force=force) for name in names}
         if tasks:
             await asyncio.wait(tasks.values())

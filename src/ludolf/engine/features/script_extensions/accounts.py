@@ -106,8 +106,11 @@ class ScriptLogin:
         return checked_credential(await self._call("renew", credential=credential))
 
     async def access(self, credential: Mapping[str, Any]) -> Access:
-        granted = await self._call("access", credential=credential) or {}
-        headers = granted.get("headers") or {}
+        granted = await self._call("access", credential=credential)
+        if not isinstance(granted, Mapping):
+            raise LoginError("the extension returned no key")
+        headers = granted.get("headers")
+        headers = headers if isinstance(headers, Mapping) else {}
         key, base_url = granted.get("apiKey"), granted.get("baseUrl")
         return Access(
             key=None if key is None else str(key),

@@ -324,7 +324,7 @@ def _login_open(asker: ScriptAsker, args: Args) -> None:
     code, instructions = args.get("code"), args.get("instructions")
     shown = str(instructions or "Log in with a browser.")
     if code is not None:
-        shown = f"Enter this code: {code}"
+        shown = f"Enter the code {code} there."
     asker.script.accounts.asker(args.get("login")).show(str(args.get("url")), shown)
 
 
