@@ -12,6 +12,7 @@ from ludolf.client import ClientOptions, RemoteClient, RemoteOptions, RemoteSess
 from ludolf.client.base import SendingMethod
 from ludolf.client.commands import (
     AgentCommands,
+    ExtensionCommands,
     McpCommands,
     ModelCommands,
     ProgramCommands,
@@ -35,6 +36,7 @@ GROUPS: dict[str, type[Any]] = {
     "Conversation and sessions": SessionCommands,
     "The program and its host": ProgramCommands,
     "Agents in the background": AgentCommands,
+    "Extensions": ExtensionCommands,
     "MCP servers": McpCommands,
     "`RemoteClient`: sessions of a server": RemoteClient,
     "`RemoteSession`: also": RemoteSession,

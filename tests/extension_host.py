@@ -45,6 +45,28 @@ MODEL = Model(
 )
 
 
+class TestProviders:
+    """What extensions registered, by name."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.added: dict[str, tuple[ProviderEntry, Provider | None]] = {}
+
+    def add(self, provider: Registration) -> None:
+        for model in provider.entry.models:
+            make_model(provider.name, provider.entry, model, None)
+        self.added[provider.name] = (provider.entry, provider.backend)
+
+    def remove(self, name: str) -> None:
+        del self.added[name]
+
+    async def refresh(
+        self, providers: Sequence[str] | None = None, *, network: bool | None, force: bool = False
+    ) -> dict[str, str]:
+        return {}
+
+
 class TestHost:
     """`done` lists the actions in order. A busy one refuses to be spoken to."""
 
@@ -70,7 +92,7 @@ class TestHost:
         self.commands: tuple[Any, ...] = ()
         self.environment: Mapping[str, str] = {"PATH": "/usr/bin:/bin"}
         self.done: list[tuple[Any, ...]] = []
-        self.providers: dict[str, tuple[ProviderEntry, Provider | None]] = {}
+        self.providers = TestProviders()
         self.then: Then | None = None
         self.aborted = asyncio.Event()
 
@@ -104,18 +126,13 @@ class TestHost:
         self.done.append(("set_thinking_level", level))
 
     async def request(self, model: Model) -> Request:
-        provider = self.providers[model.provider][1]
+        provider = self.providers.added[model.provider][1]
         access = self.registry.access(model)
         assert provider is not None and access is not None
         return Request(provider=provider, model=model, access=access, system="", messages=())
 
     def provide_mcp_servers(self, servers: Mapping[str, Mapping[str, Any]]) -> None:
         self.mcp_servers = dict(servers)
-
-    def register_provider(self, provider: Registration) -> None:
-        for model in provider.entry.models:
-            make_model(provider.name, provider.entry, model, None)
-        self.providers[provider.name] = (provider.entry, provider.backend)
 
     @property
     def tools(self) -> Mapping[str, Tool]:

@@ -292,6 +292,28 @@ def test_an_image_is_shrunk_shown_removed_and_sent(chat: Page, server: PageServe
     assert chat.js(shown) == 0
 
 
+DEPLOY = """
+def extension(api):
+    def places(prefix):
+        return [one for one in ("staging", "production") if one.startswith(prefix)]
+
+    api.command("deploy", lambda args, ctx: ctx.ui.notify(f"To {args}"), completions=places)
+"""
+
+
+def test_arguments_of_extension_commands_are_suggested(page: Page, server: PageServer) -> None:
+    path = server.folder / "agent" / "extensions" / "deploy.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(DEPLOY)
+    server.new(page)
+    path.unlink()
+    page.js("document.getElementById('message').focus()")
+    page.type("/deploy st")
+    page.wait("document.getElementById('complete').innerText.includes('staging')")
+    page.key("Enter")
+    assert page.js(MESSAGE) == "/deploy staging"
+
+
 def test_the_keyboard_is_enough(chat: Page, server: PageServer) -> None:
     chat.js("document.activeElement.blur()")
     chat.key("?")

@@ -13,6 +13,7 @@ OUTERMOST = frozenset(("acp", "cli", "client", "fleet", "rpc", "sdk", "serve"))
 WHOLE_PROCESS = {
     "ai/http/tls.py": "the variables that OpenSSL itself reads",
     "ai/providers/cloud_tokens.py": "whether libraries that read os.environ see the session's own",
+    "config/packages/global_npm.py": "where npm installs packages for the whole machine",
     "config/resources/entry_points.py": "the import path of the interpreter",
     "config/settings/options.py": "the default of a session for programs that pass no environment",
     "engine/process_environment.py": "what the kernel shows of this process",

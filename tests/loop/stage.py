@@ -78,7 +78,7 @@ class MemoryStdio:
         self._waiting = next(self._waits)
         return not self._waiting
 
-    lags = False
+    unsent_bytes = 0
 
     def has_room(self) -> bool:
         return True

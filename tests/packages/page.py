@@ -21,7 +21,6 @@ START, END = "<!-- packages: start -->", "<!-- packages: end -->"
 _PARTS = ("commands", "tools", "notices", "dialogs", "errors", "results")
 REASONS = {
     "pi-fff": "same, but for a state (`indexing` or `ready`) that depends on time",
-    "examples/shutdown-command.ts": "prompts that arrive while the program ends are answered",
 }
 
 

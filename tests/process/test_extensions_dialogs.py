@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from ludolf.base import dumps
+from ludolf.base import dumps, loads
 from tests.process.extending import asked, dialog, lay, notes, reply, told
 from tests.process.harness import Lab, only
 from tests.process.script import answer, bash
+from tests.script_host import needs_node
 
 ASKING = """
 import json
@@ -204,3 +205,50 @@ async def test_dialogs_are_asked_in_the_words_of_omp_too(lab: Lab) -> None:
         await reply(client, request, confirmed=True)
         await dialog(client, "notify")
     assert notes(lab) == ["confirm=true"]
+
+
+ASKS_AT_START = """
+def extension(api):
+    @api.on("session_start")
+    async def start(event, ctx):
+        ctx.ui.notify(f"answer {await ctx.ui.confirm('Trust it?', 'Really?')}")
+"""
+SCRIPT_ASKS = """
+export default function (pi: any) {
+  pi.on("session_start", async (event: any, ctx: any) => {
+    ctx.ui.notify(`answer ${(await ctx.ui.confirm("Trust it?", "Really?")) ? "True" : "False"}`);
+  });
+}
+"""
+LANGUAGES = [ASKS_AT_START, pytest.param(SCRIPT_ASKS, marks=needs_node)]
+
+
+def _asks(lab: Lab, source: str) -> None:
+    lay(lab, source, "asks.py" if "def extension" in source else "asks.ts")
+
+
+@pytest.mark.parametrize("source", LANGUAGES, ids=["python", "script"])
+@pytest.mark.parametrize("dialect", ["pi", "omp"])
+async def test_a_host_answers_a_question_that_is_asked_during_the_start(
+    lab: Lab, source: str, dialect: str
+) -> None:
+    _asks(lab, source)
+    async with lab.client("--rpc-dialect", dialect) as client:
+        asked_now = await dialog(client, "confirm")
+        assert (await client.request("get_state"))["success"]
+        await client.send("get_commands", id="later")
+        await reply(client, asked_now, confirmed=True)
+        assert (await client.reply_to("later"))["success"]
+    assert notes(lab) == ["answer True"]
+
+
+@pytest.mark.parametrize("source", LANGUAGES, ids=["python", "script"])
+def test_a_host_that_leaves_a_question_of_the_start_open_ends_the_program(
+    lab: Lab, source: str
+) -> None:
+    _asks(lab, source)
+    done = lab.run("--mode", "rpc", stdin=b'{"type":"get_state","id":"1"}\n')
+    assert done.code == 0
+    frames = [loads(line) for line in done.stdout.splitlines()]
+    methods = {one.get("method", one.get("command")) for one in frames}
+    assert methods - {"confirm"} == {"get_state", "notify"}

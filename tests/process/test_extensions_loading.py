@@ -9,6 +9,7 @@ from ludolf.client import Client
 from tests.process.extending import errors, lay, notes, told, write
 from tests.process.harness import Lab, messages, only
 from tests.process.script import Gate, answer, say
+from tests.script_host import needs_node
 
 HELLO = """
 def extension(api):
@@ -422,3 +423,25 @@ async def test_installed_packages_bring_extensions(lab: Lab) -> None:
 
 def _also(lab: Lab, folder: Path) -> str:
     return ":".join(filter(None, (str(folder), lab.env.get("PYTHONPATH"))))
+
+
+@needs_node
+async def test_hosts_see_a_folder_of_the_command_line_as_in_pi(lab: Lab) -> None:
+    text = 'export default (pi) => pi.registerCommand("{}", {{ handler: async () => {{}} }})'
+    for name, path in (
+        ("a", "plain/index.ts"),
+        ("b", "named/main.ts"),
+        ("c", "kit/extensions/x.ts"),
+    ):
+        write(lab.work / path, text.format(name))
+    write(lab.work / "named/package.json", '{"pi": {"extensions": ["main.ts"]}}')
+    async with lab.client("-e", "./plain", "-e", "./named", "-e", "./kit") as client:
+        found = (await client.ask("get_commands"))["commands"]
+    places = {one["name"]: one["sourceInfo"].pop("path") for one in found}
+    assert places == {
+        "a": str(lab.work / "plain"),
+        "b": str(lab.work / "named/main.ts"),
+        "c": str(lab.work / "kit/extensions/x.ts"),
+    }
+    info = {"source": "cli", "scope": "temporary", "origin": "top-level"}
+    assert [one["sourceInfo"] for one in found] == [info] * 3

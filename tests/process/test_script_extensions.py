@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ludolf.client import Client
-from tests.process.extending import asked, errors, lay, notes, told, write
+from tests.process.extending import asked, dialog, errors, lay, notes, told, write
 from tests.process.harness import Lab, messages, text_of
 from tests.process.script import answer, bash, call
 from tests.script_host import lay_script, needs_node
@@ -194,3 +194,27 @@ async def test_actions_take_effect_at_once_and_operations_run_a_command(lab: Lab
     }
     assert (result["exitCode"], result["output"]) == (5, f"ran remote ls in {lab.work}\n")
     assert compacted[0] == "error"
+
+
+QUITS = """
+import { existsSync } from "node:fs";
+export default function (pi: any) {
+  pi.registerCommand("quit", { handler: async (args: string, ctx: any) => ctx.shutdown() });
+  pi.on("session_shutdown", async (event: any, ctx: any) => {
+    ctx.ui.notify("ending");
+    while (!existsSync("go")) await new Promise((resolve) => setTimeout(resolve, 5));
+  });
+}
+"""
+
+
+async def test_a_shutdown_answers_its_command_and_nothing_that_arrives_later(lab: Lab) -> None:
+    lay(lab, QUITS, "quits.ts")
+    async with lab.client() as client:
+        assert (await client.request("prompt", message="/quit"))["success"]
+        await dialog(client, "notify")
+        await client.send("prompt", id="late", message="Too late")
+        write(lab.work / "go", "")
+        assert await client.process.wait() == 0
+    assert [one for one in told(lab) if one.get("id") == "late"] == []
+    assert lab.server.requests == []

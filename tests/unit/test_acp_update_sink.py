@@ -18,7 +18,7 @@ class Pipe:
     """A pipe whose reader lags or not."""
 
     def __init__(self) -> None:
-        self.lags = False
+        self.unsent_bytes = 0
         self.frames: list[bytes] = []
         self.sent = asyncio.Event()
 
@@ -43,7 +43,7 @@ async def test_pieces_are_merged_while_the_client_lags() -> None:
     sink.take(MessageStart(message=draft.finish()))
     sink.take(MessageUpdate(draft.start_text(), draft))
     sink.take(MessageUpdate(draft.text(0, "first "), draft))
-    pipe.lags = True
+    pipe.unsent_bytes = 1
     for piece in ("second ", 'with "quotes" ', "third"):
         sink.take(MessageUpdate(draft.text(0, piece), draft))
     assert pipe.texts() == ["first "]
@@ -56,7 +56,7 @@ async def test_text_that_is_held_is_sent_after_a_moment() -> None:
     sink = _sink(pipe)
     draft = Draft(scripted_model())
     sink.take(MessageUpdate(draft.start_text(), draft))
-    pipe.lags = True
+    pipe.unsent_bytes = 1
     sink.take(MessageUpdate(draft.text(0, "late"), draft))
     async with asyncio.timeout(15):
         await pipe.sent.wait()

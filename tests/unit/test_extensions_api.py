@@ -391,8 +391,8 @@ api.provider("gone", base_url="http://z")
 api.unregister_provider("gone")
 """
     bench = await _bench(tmp_path, body)
-    assert list(bench.host.providers) == ["mine"]
-    entry, backend = bench.host.providers["mine"]
+    assert list(bench.host.providers.added) == ["mine"]
+    entry, backend = bench.host.providers.added["mine"]
     assert backend is None
     assert (entry.base_url, entry.api_key, entry.api) == ("http://y", "$K", "openai-completions")
     assert entry.headers == {"X-My_Head": "1"}
@@ -425,7 +425,7 @@ class Mine:
 
 async def _backend(folder: Path, *lines: str) -> tuple[Bench, Model]:
     bench = await _bench(folder, BACKEND % "\n".join(f"        {line}" for line in lines))
-    entry, _ = bench.host.providers["mine"]
+    entry, _ = bench.host.providers.added["mine"]
     model = make_model("mine", entry, entry.models[0], None)
     bench.host.registry.register([model], Access(key="k"))
     bench.host.model = model

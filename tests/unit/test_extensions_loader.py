@@ -278,7 +278,7 @@ def extension(api):
     extensions = bench.extensions
     assert (extensions.flags(), extensions.commands(), extensions.tools()) == ({}, (), {})
     assert not bench.runner.wants("agent_start")
-    assert bench.host.providers == {}
+    assert bench.host.providers.added == {}
     await bench.runner.emit(AgentStart())
     assert bench.reports == []
 

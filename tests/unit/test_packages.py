@@ -17,6 +17,7 @@ from ludolf.config.packages.filters import changed, chosen
 from ludolf.config.packages.manifest import KINDS
 from ludolf.config.packages.origin import identity, parse_origin
 from ludolf.config.packages.places import npm_root, package_folder
+from ludolf.config.packages.version_ranges import satisfies
 from ludolf.config.resources.skills import load_skills
 from ludolf.config.resources.sources import command_items, find_sources
 from ludolf.config.resources.templates import load_templates
@@ -384,3 +385,59 @@ def test_any_manifest_and_filter_gives_files_inside_the_package(
     (package,) = found(home).packages
     files = [file.path for kind in KINDS for file in package.files[kind]]
     assert all(Path(os.path.realpath(path)).is_relative_to(folder.parent) for path in files)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fitting", "others"),
+    [
+        ("^1.2.3", ("1.2.3", "1.9.0"), ("1.2.2", "2.0.0", "2.0.0-0", "1.3.0-beta")),
+        ("^0.2.3", ("0.2.3", "0.2.9"), ("0.3.0", "0.2.2")),
+        ("^0.0.3", ("0.0.3",), ("0.0.4",)),
+        ("~1.2", ("1.2.0", "1.2.9"), ("1.3.0", "1.1.9")),
+        ("1.x || >=3", ("1.0.0", "3.0.0", "9.1.0"), ("2.0.0",)),
+        ("1.2 - 2.3", ("1.2.0", "2.3.9"), ("1.1.9", "2.4.0")),
+        (">1.2 <=2", ("1.3.0", "2.9.9"), ("1.2.9", "3.0.0")),
+        (">=1.0.0-rc.2", ("1.0.0-rc.10", "1.0.0"), ("1.0.0-rc.1", "1.1.0-rc.3")),
+        ("*", ("0.0.1",), ("1.0.0-rc.1",)),
+        ("v1.2.3", ("1.2.3", "1.2.3+build"), ("1.2.4",)),
+    ],
+)
+def test_ranges_of_versions_mean_what_they_mean_in_npm(
+    wanted: str, fitting: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    assert [satisfies(one, wanted) for one in fitting] == [True] * len(fitting)
+    assert [satisfies(one, wanted) for one in others] == [False] * len(others)
+
+
+@given(st.text(max_size=30), st.text("0123456789.x*^~<>=|- v", max_size=30))
+@settings(deadline=None)
+def test_any_text_is_a_version_range_or_not(version: str, wanted: str) -> None:
+    assert satisfies(version, wanted) in (True, False, None)
+    assert satisfies("1.2.3", wanted) in (True, False, None)
+    assert satisfies("1.2.3", "latest") is None
+
+
+def test_an_installed_version_outside_of_the_range_is_reported(home: Home) -> None:
+    installed(home, "tools")
+    for wanted, complaints in (("^1.2", 0), ("next", 0), ("^2", 1)):
+        source = f"npm:tools@{wanted}"
+        put(home.agent, settings_json=dumps({"packages": [source]}).decode())
+        texts = configured_packages(home, SettingsFiles(home)).warnings
+        assert len(texts) == complaints
+    assert texts[0].endswith("is installed as version 1.2.0. Run: ludolf install npm:tools@^2")
+
+
+def test_a_package_that_is_installed_globally_is_found_last(home: Home, tmp_path: Path) -> None:
+    everywhere = tmp_path / "global"
+    put(everywhere / "tools", package_json="{}", skills__plan__SKILL_md=skill("plan"))
+    npm = tmp_path / "npm"
+    npm.write_text(f'#!/bin/sh\n[ "$1 $2" = "root -g" ] && echo {everywhere}\n')
+    npm.chmod(0o755)
+    raw = {"packages": ["npm:tools", "npm:missing"], "npmCommand": [str(npm)]}
+    put(home.agent, settings_json=dumps(raw).decode())
+    found = configured_packages(home, SettingsFiles(home))
+    assert found.packages[0].folder == everywhere / "tools"
+    assert [text for text in found.warnings if "npm:tools" in text] == []
+    assert "npm:missing is not installed" in found.warnings[0]
+    own = installed(home, "tools")
+    assert configured_packages(home, SettingsFiles(home)).packages[0].folder == own

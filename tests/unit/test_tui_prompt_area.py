@@ -5,7 +5,12 @@ from typing import Any
 
 from ludolf.tui.bindings import Bindings
 from ludolf.tui.cells import unstyled
-from ludolf.tui.complete import file_suggestions, path_suggestions, query_at
+from ludolf.tui.complete import (
+    argument_suggestions,
+    file_suggestions,
+    path_suggestions,
+    query_at,
+)
 from ludolf.tui.drawing import Drawing
 from ludolf.tui.keys import KeyPress, Paste
 from ludolf.tui.pager import EntryTree, Pager
@@ -53,20 +58,40 @@ def test_a_command_is_completed_by_tab_and_sent_by_enter(tmp_path: Path) -> None
 def test_files_are_asked_for_and_an_old_answer_is_passed_over(tmp_path: Path) -> None:
     area = _area(tmp_path)
     _type(area, "see @ma")
-    query = area.wanted_files()
+    query = area.wanted()
     assert query is not None
     assert (query.query, query.start) == ("ma", 4)
     _type(area, "i")
     area.offer(query, file_suggestions([("src/main.py", False)]))
     assert area.menu is None
-    query = area.wanted_files()
+    query = area.wanted()
     assert query is not None
     area.offer(query, file_suggestions([("a b/", True), ("src/main.py", False)]))
     area.handle(KeyPress("down"))
     assert area.handle(KeyPress("enter"))
     assert area.editor.text == "see @src/main.py "
-    assert area.wanted_files() is None
+    assert area.wanted() is None
     assert query_at("mail@host", 9) is None
+
+
+def test_arguments_of_a_command_that_completes_them_are_asked_for(tmp_path: Path) -> None:
+    area = _area(tmp_path)
+    area.completing = {"deploy"}
+    _type(area, "/name st")
+    assert area.wanted() is None
+    area.clear()
+    _type(area, "/deploy st")
+    query = area.wanted()
+    assert query is not None
+    assert (query.command, query.query, query.start) == ("deploy", "st", 8)
+    area.offer(query, argument_suggestions([{"value": "staging", "label": "Staging"}]))
+    assert _shown(area)[1:] == ["❯ Staging"]
+    assert area.handle(KeyPress("enter"))
+    assert area.editor.text == "/deploy staging"
+    query = area.wanted()
+    assert query is not None
+    area.offer(query, argument_suggestions([{"value": "staging", "label": "Staging"}]))
+    assert area.menu is None, "Enter sends the command now"
 
 
 def test_tab_completes_paths(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from ludolf.config.auth.keyring import Keyring
 from ludolf.config.auth.oauth import flow_names
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.home import find_home
+from ludolf.engine.feature import Features
 from ludolf.engine.host.logins import Logins
 from ludolf.protocol.acp.structs import AuthMethod, InvalidParams
 from ludolf.protocol.commands import UiAnswer
@@ -50,7 +51,7 @@ async def authenticate(method_id: str, request_id: RequestId, link: ClientLink) 
         link, DialogScope(request_id=request_id), lambda answer: logins.answer_dialog(answer)
     )
     dialogs.work = work
-    logins = Logins(_registry(), dialogs.send, work, AnswerClock())
+    logins = Logins(_registry(), Features(), dialogs.send, work, AnswerClock())
     try:
         await logins.login(method_id, None, None)
     finally:

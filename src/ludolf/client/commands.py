@@ -11,6 +11,7 @@ from ludolf.protocol.commands import Disposition
 from ludolf.protocol.events import CompactionResult
 from ludolf.protocol.results import (
     BashResult,
+    CommandCompletion,
     CycledModel,
     HandedOver,
     Limits,
@@ -21,6 +22,7 @@ from ludolf.protocol.results import (
     McpToolStatus,
     Moved,
     OpenedSession,
+    ShortcutItem,
     State,
     TodoPhase,
 )
@@ -544,6 +546,26 @@ class ProgramCommands:
         cancelled: bool = False,
     ) -> None:
         """The user's answer to a dialog, under the id of its request."""
+
+
+class ExtensionCommands:
+    """What extensions offer to hosts. Each method sends the command of its name."""
+
+    @command
+    def complete_command(
+        self, answer: answers.CommandCompletions | None, name: str, prefix: str = ""
+    ) -> tuple[CommandCompletion, ...] | None:
+        """Complete the arguments of a command; None if the command offers no completions."""
+        return answer.items if answer is not None else None
+
+    @command
+    def get_shortcuts(self, answer: answers.Shortcuts) -> tuple[ShortcutItem, ...]:
+        """Return the keys that extensions have registered, for hosts with a keyboard."""
+        return answer.shortcuts
+
+    @command
+    def run_shortcut(self, answer: None, key: str) -> None:
+        """Run the function of an extension's key."""
 
 
 class McpCommands:

@@ -15,6 +15,7 @@ from ludolf.client import client
 from ludolf.client.base import BlockingSender, Params, SendingMethod
 from ludolf.client.commands import (
     AgentCommands,
+    ExtensionCommands,
     McpCommands,
     ModelCommands,
     ProgramCommands,
@@ -37,6 +38,7 @@ class Client(
     SessionCommands,
     ProgramCommands,
     AgentCommands,
+    ExtensionCommands,
     McpCommands,
     BlockingSender,
 ):

@@ -12,6 +12,7 @@ from ludolf.client.answering import answer_to
 from ludolf.client.base import AsyncSender, Params, SendingMethod
 from ludolf.client.commands import (
     AgentCommands,
+    ExtensionCommands,
     McpCommands,
     ModelCommands,
     ProgramCommands,
@@ -41,6 +42,7 @@ class TypedExchange(
     SessionCommands,
     ProgramCommands,
     AgentCommands,
+    ExtensionCommands,
     McpCommands,
     AsyncSender,
     RecordExchange,

@@ -305,6 +305,30 @@ class Engine(Component):
         added = (item for each in self.features.hooks["commands"] for item in each.commands())
         return (*added, *self.resources.commands())
 
+    async def complete_command(self, name: str, prefix: str) -> tuple[Any, ...] | None:
+        """Return completions of a command's arguments; None if the command offers none."""
+        for feature in self.features.hooks["complete_command"]:
+            found = await feature.complete_command(name, prefix)
+            if found is not None:
+                return found
+        return None
+
+    def shortcuts(self) -> tuple[Any, ...]:
+        """Return the keys of extensions."""
+        hooks = self.features.hooks["shortcuts"]
+        return tuple(item for feature in hooks for item in feature.shortcuts())
+
+    async def run_shortcut(self, key: str) -> None:
+        """Run the function of an extension's key.
+
+        Raises:
+            CommandError: no extension has registered the key.
+        """
+        for feature in self.features.hooks["run_shortcut"]:
+            if await feature.run_shortcut(key):
+                return
+        raise CommandError(f"No extension has registered the key {key}.")
+
     def handles(self, text: str) -> bool:
         """Return whether a text calls a command, or an extension may take it as input."""
         if self.prompting.is_command(text) or self.resources.expand(text) != text:
@@ -503,7 +527,8 @@ class Engine(Component):
         from ludolf.engine.host.logins import Logins
 
         clock = self.conversation.answer_clock
-        return self._added(Logins(self.models.registry, self.send, self._logins_scope, clock))
+        registry, features = self.models.registry, self.features
+        return self._added(Logins(registry, features, self.send, self._logins_scope, clock))
 
     @cached_property
     def _renewals(self) -> "Renewals":

@@ -276,6 +276,18 @@ class Feature:
     async def run_command(self, text: str) -> None:
         """Run the command that a text calls."""
 
+    async def complete_command(self, name: str, prefix: str) -> tuple[Any, ...] | None:
+        """Return completions of a command's arguments; None if the command offers none."""
+        return None
+
+    def shortcuts(self) -> tuple[Any, ...]:
+        """Return the items of `get_shortcuts`."""
+        return ()
+
+    async def run_shortcut(self, key: str) -> bool:
+        """Run the function of a key; False if the feature has none."""
+        return False
+
     async def run_bash(self, command: str, *, exclude: bool) -> BashResult | None:
         """Return the result of a host's shell command if the feature ran it."""
         return None
@@ -343,6 +355,9 @@ class Feature:
 
     def on_level(self, level: ThinkingLevel, previous: ThinkingLevel) -> None:
         """Called when the thinking level changed."""
+
+    async def after_login(self, provider: str) -> None:
+        """Called when the stored credential of a provider was replaced or removed."""
 
     # ------------------------------------------------------------ life
 

@@ -283,9 +283,13 @@ def _check_choice(
 
 
 def _may_come_later(workspace: Workspace) -> bool:
-    options = workspace.options
-    has_own = (workspace.home.agent / "extensions").is_dir() and not options.no_extensions
-    return bool(options.extensions) or has_own
+    options, home = workspace.options, workspace.home
+    if options.extensions or options.factories:
+        return True
+    settings = workspace.settings
+    listed = settings.extensions or settings.packages
+    folders = (home.agent / "extensions", home.project / "extensions")
+    return not options.no_extensions and (bool(listed) or any(map(Path.is_dir, folders)))
 
 
 def _named_model(

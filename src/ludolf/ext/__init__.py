@@ -101,6 +101,7 @@ from ludolf.extensions.payloads import (
     UiPromptStart,
     UserBash,
 )
+from ludolf.extensions.provider_accounts import LoginCallbacks, RefreshContext
 from ludolf.extensions.providers import ModelContext, ModelOptions
 from ludolf.extensions.session_view import EntryView, SessionView
 from ludolf.extensions.session_view import TreeNodeView as TreeNode
@@ -149,6 +150,7 @@ __all__ = [
     "Image",
     "Input",
     "InputAnswer",
+    "LoginCallbacks",
     "Message",
     "MessageEnd",
     "MessageEndAnswer",
@@ -163,6 +165,7 @@ __all__ = [
     "ProjectTrust",
     "PromptOptions",
     "ProviderError",
+    "RefreshContext",
     "ResourcesAnswer",
     "ResourcesDiscover",
     "SessionBeforeCompact",

@@ -14,6 +14,7 @@ from ludolf.extensions.models_view import ModelsView
 from ludolf.extensions.registry import (
     Extension,
     ExtensionCommand,
+    ExtensionShortcut,
     Flag,
     Listener,
     Listeners,
@@ -190,13 +191,15 @@ class Api(Actions):
     ) -> Decorator:
         """Handle `/name …` with `handler(args, ctx)`.
 
-        `completions` is for terminals: accepted for compatibility; no effect.
+        `completions(prefix)`, sync or async, returns texts, or dicts with `value`, `label` and
+        `description`, that terminals and other hosts offer while the arguments are typed.
         """
 
         def add(function: Any) -> None:
             clean = name.removeprefix("/")
-            command = ExtensionCommand(name=clean, function=function, description=description)
-            self._extension.commands[clean] = command
+            self._extension.commands[clean] = ExtensionCommand(
+                name=clean, function=function, description=description, completions=completions
+            )
 
         self._runtime.check_fresh()
         return _decorate(add, handler)
@@ -232,9 +235,14 @@ class Api(Actions):
     def shortcut(
         self, key: str, handler: Any = None, *, description: str | None = None
     ) -> Decorator:
-        """Register a key for terminals. Accepted for compatibility; no effect."""
+        """Call `handler(ctx)` when a key such as `ctrl+shift+x` is pressed at a terminal."""
+
+        def add(function: Any) -> None:
+            shortcut = ExtensionShortcut(key=key, function=function, description=description)
+            self._extension.shortcuts[key] = shortcut
+
         self._runtime.check_fresh()
-        return _decorate(_ignore, handler)
+        return _decorate(add, handler)
 
     def renderer(self, custom_type: str, function: Any = None) -> Decorator:
         """Register a terminal renderer of this type. Accepted for compatibility; no effect."""

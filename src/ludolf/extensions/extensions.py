@@ -1,10 +1,12 @@
 """The extensions of one session: load, bind to an engine, run commands, close."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
 
 from ludolf.extensions.actions import RUNTIME
 from ludolf.extensions.api import Api
-from ludolf.extensions.context import CommandContext
+from ludolf.extensions.context import CommandContext, Context
 from ludolf.extensions.host import Host, Then
 from ludolf.extensions.loader import (
     CannotLoad,
@@ -16,10 +18,18 @@ from ludolf.extensions.loader import (
     located,
     private_name,
 )
-from ludolf.extensions.registry import Extension, ExtensionCommandItem, Registry
+from ludolf.extensions.registry import (
+    Extension,
+    ExtensionCommandItem,
+    ExtensionShortcut,
+    Registry,
+)
 from ludolf.extensions.runner import HookRunner, Limit, ReportError
+from ludolf.functions.content import BadAnswer, read
 from ludolf.functions.isolation import Failed, call
+from ludolf.protocol.results import CommandCompletion, ShortcutItem
 
+MOST_COMPLETIONS = 1000
 # Name and arguments of a command that a text calls.
 Invocation = tuple[str, str]
 
@@ -106,6 +116,55 @@ class Extensions(Registry):
         except Failed as error:
             self.runner.report(f"command:{name}", "command", str(error), error)
 
+    async def complete_command(
+        self, name: str, prefix: str
+    ) -> tuple[CommandCompletion, ...] | None:
+        """Return completions of a command's arguments; None if it offers none.
+
+        A function that fails is reported, and offers nothing this time.
+        """
+        _, command = self.named_commands().get(name, (None, None))
+        if command is None or command.completions is None:
+            return None
+        try:
+            return read_completions(await call(command.completions, prefix))
+        except (Failed, BadAnswer) as error:
+            cause = error if isinstance(error, Failed) else None
+            self.runner.report(f"command:{name}", "completions", str(error), cause)
+            return ()
+
+    # ------------------------------------------------------------ keys
+
+    def shortcut_items(self) -> tuple[ShortcutItem, ...]:
+        """Return the keys as items of `get_shortcuts`."""
+        return tuple(
+            ShortcutItem(
+                key=one.key, description=one.description, extension_path=str(extension.path)
+            )
+            for extension, one in self._shortcuts().values()
+        )
+
+    async def run_shortcut(self, key: str) -> bool:
+        """Run the function of a key, whose errors are reported; False if there is none."""
+        found = self._shortcuts().get(key.lower())
+        if found is None:
+            return False
+        extension, shortcut = found
+        path = str(extension.path)
+        try:
+            await call(shortcut.function, Context(self.runtime, path))
+        except Failed as error:
+            self.runner.report(path, f"shortcut:{shortcut.key}", str(error), error)
+        return True
+
+    def _shortcuts(self) -> dict[str, tuple[Extension, ExtensionShortcut]]:
+        """Return the shortcuts by key; of several for one key the last counts, as in pi."""
+        return {
+            key.lower(): (each, one)
+            for each in self.extensions
+            for key, one in each.shortcuts.items()
+        }
+
     # ------------------------------------------------------------ private
 
     async def _load(self, origin: ExtensionFile) -> None:
@@ -130,3 +189,24 @@ class Extensions(Registry):
         self.extensions.append(extension)
         self.errors += self.conflicts
         self.conflicts.clear()
+
+
+def read_completions(items: Any) -> tuple[CommandCompletion, ...]:
+    """Return completions of an extension: texts, or dicts with `value`, `label`, `description`.
+
+    Raises:
+        BadAnswer: an item is neither.
+    """
+    if items is None:
+        return ()
+    if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
+        raise BadAnswer("a list of completions is expected")
+    return tuple(_completion(one) for one in islice(items, MOST_COMPLETIONS))
+
+
+def _completion(item: Any) -> CommandCompletion:
+    if isinstance(item, str):
+        return CommandCompletion(value=item, label=item)
+    if isinstance(item, Mapping):
+        item = {"label": item.get("value"), **item}
+    return read(CommandCompletion, item, "completion")

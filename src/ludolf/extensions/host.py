@@ -41,6 +41,29 @@ Setup = Callable[[Session], Awaitable[None] | None]
 Then = Callable[[Any], Awaitable[None]]
 
 
+class HostProviders(Protocol):
+    """The providers that the extensions of a session register."""
+
+    def add(self, provider: Registration) -> None:
+        """Register the models of a provider, replacing earlier ones of that name.
+
+        With a backend, its models use the API of that backend.
+
+        Raises:
+            ConfigError: the entry is incomplete.
+        """
+
+    def remove(self, name: str) -> None: ...
+
+    async def refresh(
+        self, providers: Sequence[str] | None = None, *, network: bool | None, force: bool = False
+    ) -> dict[str, str]:
+        """Fetch the model lists of these providers, by default of all.
+
+        `network` None allows it unless the program is offline. Returns the errors by provider.
+        """
+
+
 class Host(Protocol):
     """The engine as extensions use it. All methods are called on the event loop.
 
@@ -142,14 +165,9 @@ class Host(Protocol):
             CommandError: an entry is invalid; nothing has changed then.
         """
 
-    def register_provider(self, provider: Registration) -> None:
-        """Register the models of a provider, replacing earlier ones of that name.
-
-        With a backend, its models use the API of that backend.
-
-        Raises:
-            ConfigError: the entry is incomplete.
-        """
+    @property
+    def providers(self) -> "HostProviders":
+        """Return the providers of extensions."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:

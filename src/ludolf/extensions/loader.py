@@ -61,9 +61,18 @@ class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True):
         if self.source is not None:
             info = self.source.info(self.path)
             # As in pi: hosts recognise commands of `-e` by this source.
-            named = self.explicit and info.origin == "top-level"
-            return info.replace(source="cli", base_dir=None) if named else info
+            if self.explicit and info.origin == "top-level":
+                return info.replace(path=str(self._named_path()), source="cli", base_dir=None)
+            return info
         return SourceDetails(path=str(self.path), source="auto", scope="user", origin="package")
+
+    def _named_path(self) -> Path:
+        """Return the path that pi gives for `-e`: for a script found as index, its folder."""
+        folder = self.package
+        is_index = self.script and folder is not None and self.path.stem == "index"
+        if not is_index or folder is None or folder != self.path.parent:
+            return self.path
+        return self.path if self.path in _listed_scripts(folder) else folder
 
 
 def factory_origin(factory: Callable[..., Any]) -> ExtensionFile:
@@ -152,6 +161,8 @@ def _scan(place: Path, *, named: bool) -> Iterator[tuple[Path, Path | None]]:
     if own:
         yield from ((path, place) for path in own)
         return
+    if named and (place / "extensions").is_dir():  # a package without a manifest
+        place = place / "extensions"
     for child in _children(place):
         if child.name.startswith((".", "_")) or child.name == "node_modules":
             continue

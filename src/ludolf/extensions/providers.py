@@ -12,7 +12,15 @@ from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import StopReason, Usage
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
+from ludolf.ai.registry import API_NAMES
+from ludolf.config.auth.provider_logins import ProviderLogin
 from ludolf.config.models.models_file import ProviderEntry
+from ludolf.extensions.provider_accounts import (
+    ProviderCatalog,
+    PythonCatalog,
+    PythonLogin,
+    member,
+)
 from ludolf.functions.content import BadAnswer, read, to_wire
 from ludolf.functions.isolation import Failed, call, call_now
 
@@ -25,12 +33,21 @@ _REASONS: dict[str, StopReason] = {
 }
 
 
+_BACKEND_OPTIONS = ("name", "base_url", "api_key", "headers", "auth_header", "compat")
+
+
 class Registration(msgspec.Struct, frozen=True):
-    """A provider to register; `backend` is set if it implements a custom API."""
+    """A provider to register.
+
+    `backend` is set if it implements a custom API, `login` if users log in to it, `catalog` if code
+    decides which models it has.
+    """
 
     name: str
     entry: ProviderEntry
-    backend: "Backend | None" = None
+    backend: Provider | None = None
+    login: ProviderLogin | None = None
+    catalog: ProviderCatalog | None = None
 
 
 class ModelContext(msgspec.Struct, frozen=True):
@@ -51,25 +68,34 @@ class ModelOptions(msgspec.Struct, frozen=True):
     session_id: str
 
 
-def registration(
-    name: str, config: Mapping[str, Any], before: ProviderEntry | None
-) -> Registration:
+def registration(name: str, config: Mapping[str, Any], before: Registration | None) -> Registration:
     """Build a provider from its configuration, merged over an earlier one of the same name.
 
     Raises:
         BadAnswer: a field is invalid or unknown.
     """
-    fields = to_wire(structs.asdict(before)) if before is not None else {}
-    fields |= {key: value for key, value in to_wire(config).items() if value is not None}
+    given = {key: value for key, value in config.items() if value is not None}
+    refresh = given.pop("refresh_models", None)
+    oauth = None if isinstance(given.get("oauth"), str) else given.pop("oauth", None)
+    fields = to_wire(structs.asdict(before.entry)) if before is not None else {}
+    fields |= to_wire(given)
     fields = {key: value for key, value in fields.items() if value is not None}
     unknown = set(fields) - set(ProviderEntry.__struct_encode_fields__)
     if unknown:
         raise BadAnswer(f"provider {name}: unknown option {', '.join(sorted(unknown))}")
-    return Registration(name, read(ProviderEntry, fields, f"provider {name}"))
+    entry = read(ProviderEntry, fields, f"provider {name}")
+    made = Registration(name, entry) if before is None else structs.replace(before, entry=entry)
+    if oauth is not None:
+        made = structs.replace(made, login=PythonLogin(name, oauth, entry.api_key))
+    if refresh is not None or (oauth is not None and member(oauth, "modify_models") is not None):
+        made = structs.replace(made, catalog=PythonCatalog(refresh, oauth, _model_fields))
+    return made
 
 
 def backend_registration(author: Any) -> Registration:
     """Build a provider from an object with `id`, `models()` and `stream(model, context, options)`.
+
+    It may also have `api`, `base_url`, `api_key`, `headers`, `oauth` and `refresh_models`.
 
     Raises:
         BadAnswer: one of them is missing or invalid.
@@ -80,9 +106,12 @@ def backend_registration(author: Any) -> Registration:
         raise BadAnswer("a provider needs an id, models() and stream(model, context, options)")
     backend = Backend(name, author)
     specs = call_now(author.models) if hasattr(author, "models") else ()
-    models = [_model_fields(model) for model in specs]
-    config = {"name": name, "base_url": f"extension://{name}", "api": backend.api, "models": models}
-    return structs.replace(registration(name, config, None), backend=backend)
+    stated = {option: getattr(author, option, None) for option in _BACKEND_OPTIONS}
+    given = {name: value for name, value in stated.items() if value and not callable(value)}
+    config = {"name": name, "base_url": f"extension://{name}", **given, "api": backend.api}
+    config["models"] = [_model_fields(model) for model in specs]
+    accounts = {option: getattr(author, option, None) for option in ("oauth", "refresh_models")}
+    return structs.replace(registration(name, config | accounts, None), backend=backend)
 
 
 def _model_fields(model: Any) -> Any:
@@ -91,13 +120,18 @@ def _model_fields(model: Any) -> Any:
     return {"id": model} if isinstance(model, str) else model
 
 
+def own_api(name: str, stated: str | None) -> str:
+    """Return the API of a backend; the names of built-in ones keep their meaning."""
+    return stated if stated and stated not in API_NAMES else f"extension:{name}"
+
+
 class Backend:
     """Provider that writes the events of an author's stream to the draft of the answer."""
 
     abort_text = "Request was aborted."
 
     def __init__(self, name: str, author: Any) -> None:
-        self.api = f"extension:{name}"
+        self.api = own_api(name, getattr(author, "api", None))
         self._author = author
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:

@@ -8,7 +8,6 @@ import msgspec
 
 from ludolf.agent.tool import Tool
 from ludolf.base import LudolfError, Value
-from ludolf.config.models.models_file import ProviderEntry
 from ludolf.config.resources.sources import SourceDetails
 from ludolf.config.settings.arguments import unknown_option
 from ludolf.extensions.loader import ExtensionFile, LoadError
@@ -25,6 +24,16 @@ _FALSE = ("", "0", "false", "no", "off")
 
 class ExtensionCommand(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name: str
+    function: Callable[..., Any]
+    description: str | None = None
+    # Returns completions of the arguments, given what was typed of them.
+    completions: Callable[[str], Any] | None = None
+
+
+class ExtensionShortcut(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A key, written as in `ctrl+shift+x`, and what it does."""
+
+    key: str
     function: Callable[..., Any]
     description: str | None = None
 
@@ -55,6 +64,7 @@ class Extension:
         self.module = module
         self.tools: dict[str, Tool] = {}
         self.commands: dict[str, ExtensionCommand] = {}
+        self.shortcuts: dict[str, ExtensionShortcut] = {}
         self.flags: dict[str, Flag] = {}
         self.mcp_servers: dict[str, Mapping[str, Any]] = {}
 
@@ -77,7 +87,7 @@ class Registry:
         self.conflicts: list[LoadError] = []
         self._given = {name.removeprefix("--"): value for name, value in given.items()}
         self._queued: list[tuple[Extension, Registration]] = []
-        self._providers: dict[str, ProviderEntry] = {}
+        self._providers: dict[str, Registration] = {}
 
     def discard(self, extension: Extension) -> None:
         """Remove the registrations of a factory that failed."""
@@ -181,9 +191,9 @@ class Registry:
 
     def add_registration(self, extension: Extension, provider: Registration) -> None:
         """Register a provider now, or when the extensions are bound."""
-        self._providers[provider.name] = provider.entry
+        self._providers[provider.name] = provider
         if self.runtime.bound:
-            self.runtime.do(lambda host: host.register_provider(provider))
+            self.runtime.do(lambda host: host.providers.add(provider))
         else:
             self._queued.append((extension, provider))
 
@@ -191,14 +201,14 @@ class Registry:
         self._providers.pop(name, None)
         self._queued = [item for item in self._queued if item[1].name != name]
         if self.runtime.bound:
-            self.runtime.do(lambda host: host.registry.unregister(name))
+            self.runtime.do(lambda host: host.providers.remove(name))
 
     def flush_providers(self) -> None:
         """Register the providers that extensions added while loading."""
         queued, self._queued = self._queued, []
         for extension, provider in queued:
             try:
-                self.runtime.host.register_provider(provider)
+                self.runtime.host.providers.add(provider)
             except LudolfError as error:
                 self.runner.report(str(extension.path), "register_provider", str(error))
 

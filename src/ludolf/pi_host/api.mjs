@@ -43,7 +43,8 @@ export function makeApi(bridge, extension) {
     },
     registerCommand(name, options) {
       extension.commands.set(name, options);
-      send({ t: "command", name, description: options.description });
+      const completes = typeof options.getArgumentCompletions === "function";
+      send({ t: "command", name, description: options.description, completes });
     },
     registerFlag(name, options) {
       const type = TYPES[options.type];
@@ -53,8 +54,11 @@ export function makeApi(bridge, extension) {
       }
       send({ t: "flag", name, type, default: options.default, description: options.description });
     },
+    registerShortcut(key, options) {
+      extension.shortcuts.set(key, options);
+      send({ t: "shortcut", key, description: options.description });
+    },
     // For terminals only.
-    registerShortcut: fresh,
     registerMessageRenderer: fresh,
     registerEntryRenderer: fresh,
     registerMarkdownTransformer: fresh,
@@ -113,15 +117,26 @@ function registerProvider(extension, send, name, config) {
     extension.providers.set(provider.id, provider);
     const models = provider.getModels?.() ?? provider.models ?? [];
     const given = { name: provider.name, baseUrl: provider.baseUrl, api: provider.api, models };
-    return send({ t: "provider", name: provider.id, config: given, streams: true });
+    const account = accountOf(provider.auth?.oauth, provider.refreshModels);
+    return send({ t: "provider", name: provider.id, config: given, streams: true, ...account });
   }
   if (config === undefined) {
     throw new Error("Provider config is required when registering by name");
   }
-  const before = extension.providers.get(name) ?? {};
-  extension.providers.set(name, { ...before, ...config });
-  const { streamSimple, refreshModels, oauth, ...data } = config;
-  send({ t: "provider", name, config: data, streams: !!streamSimple });
+  const defined = Object.entries(config).filter(([, value]) => value !== undefined);
+  const whole = { ...extension.providers.get(name), ...Object.fromEntries(defined) };
+  extension.providers.set(name, whole);
+  const { streamSimple, refreshModels, oauth, ...data } = whole;
+  const account = accountOf(oauth, refreshModels);
+  send({ t: "provider", name, config: data, streams: !!streamSimple, ...account });
+}
+
+function accountOf(oauth, refreshModels) {
+  return {
+    login: oauth ? (oauth.name ?? "") : undefined,
+    refreshes: typeof refreshModels === "function",
+    adapts: typeof oauth?.modifyModels === "function",
+  };
 }
 
 function makeBus(bridge, extension) {

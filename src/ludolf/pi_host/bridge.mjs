@@ -1,6 +1,7 @@
 // The state of the host process: generations of extensions, calls in both directions, hooks.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { isDeepStrictEqual } from "node:util";
+import { accessOf, listedModels, logIn, LoginCallbacks, renewed } from "./accounts.mjs";
 import { makeApi } from "./api.mjs";
 import { commandContext, eventContext } from "./context.mjs";
 import { Loader } from "./loader.mjs";
@@ -220,6 +221,7 @@ export class Bridge {
     }
     const extension = { ext, path, gen, tools: new Map(), commands: new Map() };
     extension.providers = new Map();
+    extension.shortcuts = new Map();
     extension.context = eventContext(this, extension);
     this.extensions.set(ext, extension);
     try {
@@ -323,6 +325,15 @@ export class Bridge {
     await extension.commands.get(name).handler(args, commandContext(this, extension));
   }
 
+  do_completions({ ext, name, prefix }) {
+    return this.extensions.get(ext).commands.get(name).getArgumentCompletions(prefix);
+  }
+
+  async do_shortcut({ ext, key }) {
+    const extension = this.extensions.get(ext);
+    await extension.shortcuts.get(key).handler(extension.context);
+  }
+
   // Calls back into a function that an extension passed with a request.
   async do_then({ callback, ext, args }) {
     const then = this.callbacks.get(callback);
@@ -342,6 +353,36 @@ export class Bridge {
     const stream = provider.streamSimple ?? provider.stream;
     const source = stream.call(provider, model, context, { ...options, signal });
     return relay(source, (event) => this.wire.send({ t: "upd", id, v: event }));
+  }
+
+  // ------------------------------------------------------------ accounts of providers
+
+  providerOf({ ext, name }) {
+    const provider = this.extensions.get(ext)?.providers.get(name);
+    if (provider === undefined) throw new Error(`Provider ${name} is not registered`);
+    return provider;
+  }
+
+  do_login(a, signal) {
+    const callbacks = (over) => new LoginCallbacks(this, a, over);
+    return logIn(this.providerOf(a), callbacks, signal);
+  }
+
+  do_renew(a, signal) {
+    return renewed(this.providerOf(a), a.credential, signal);
+  }
+
+  do_access(a) {
+    return accessOf(this.providerOf(a), a.credential);
+  }
+
+  do_models(a, signal) {
+    const keep = (entry) => this.call(a.ext, "store_models", { refresh: a.refresh, entry }, signal);
+    return listedModels(this.providerOf(a), a, keep, signal);
+  }
+
+  do_adapt(a) {
+    return this.providerOf(a).oauth.modifyModels(a.models, a.credential);
   }
 
   // ------------------------------------------------------------ hooks

@@ -63,9 +63,12 @@ export class ModelRegistry {
     return undefined;
   }
 
-  async refresh() {
-    this._bridge.memo = null;
-    return { errors: [] };
+  // Lets the providers of extensions fetch their lists of models.
+  async refresh({ providers, allowNetwork, force, signal } = {}) {
+    const asked = { providers: providers && [...providers], allowNetwork, force };
+    const errors = await this._call("refresh_models", asked, signal);
+    const found = Object.entries(errors ?? {}).map(([name, text]) => [name, new Error(text)]);
+    return { aborted: signal?.aborted ?? false, errors: new Map(found) };
   }
 
   async complete(model, context, options = {}) {

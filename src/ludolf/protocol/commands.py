@@ -110,6 +110,17 @@ class FindFiles(Value):
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 20
 
 
+class CompleteCommand(Value):
+    """`prefix` is the text between the name of the command and the cursor."""
+
+    name: Annotated[str, msgspec.Meta(max_length=1000)]
+    prefix: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
+
+
+class RunShortcut(Value):
+    key: Annotated[str, msgspec.Meta(max_length=1000)]
+
+
 class SetSessionName(Value):
     name: str
 
@@ -375,6 +386,16 @@ ROWS: tuple[CommandSpec, ...] = (
     CommandSpec("get_last_assistant_text", Bare, "LastText", reads=True),
     CommandSpec("set_session_name", SetSessionName, about_session=True),
     CommandSpec("get_commands", Bare, "CommandList", reads=True),
+    CommandSpec(
+        "complete_command",
+        CompleteCommand,
+        "CommandCompletions",
+        "own_task",
+        nullable=True,
+        reads=True,
+    ),
+    CommandSpec("get_shortcuts", Bare, "Shortcuts", reads=True),
+    CommandSpec("run_shortcut", RunShortcut, None, "own_task"),
     CommandSpec("set_limits", SetLimits, "Limits"),
     CommandSpec("set_project_trust", SetProjectTrust, None, "in_turn"),
     CommandSpec("extension_ui_response", UiAnswer, unanswered=True),

@@ -161,3 +161,19 @@ class McpToolStatus(Value, kw_only=True):
     exposure: McpToolExposure
     input_schema: dict[str, Any]
     read_only: bool = False
+
+
+class CommandCompletion(Value):
+    """A completion of the arguments of a command: `value` replaces the typed text."""
+
+    value: str
+    label: str
+    description: str | None = None
+
+
+class ShortcutItem(Value, kw_only=True):
+    """A key of an extension, written as in `ctrl+shift+x`."""
+
+    key: str
+    description: str | None = None
+    extension_path: str

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SHUTDOWN_SECONDS = 5.0
 _ON = ("1", "true", "yes", "on")
+# Requests that wait for an answer.
+_DIALOGS = ("select", "confirm", "input", "editor")
 
 
 def run_rpc(
@@ -74,6 +76,10 @@ def server_info(engine: Engine, traits: Any) -> ServerInfo:
     return ServerInfo(__version__, commands, titles, place_of, cwd, home)
 
 
+def _ignore_lines(lines: list[bytes]) -> None:
+    """Take no command: as in pi, what arrives while the program ends is not answered."""
+
+
 class Server:
     """One host on one pair of pipes."""
 
@@ -89,42 +95,59 @@ class Server:
         self.desk = Desk(engine, engine.own_host, self._dialect, self._pacing, sink.reply)
         self.feed: Callable[[list[bytes]], None] = self.desk.feed
         self._early: EarlyCommands | None = None
+        self._starting = self._greeted = False
 
     async def start(self) -> None:
         """Start the engine; while scripts load, commands that only read are answered already.
+
+        If an extension asks the user meanwhile, the host can answer.
 
         Raises:
             ConfigError: that of `Engine.start`.
         """
         if not self._dialect.greets and not self._engine.has_late_model:
             self._engine.on_slow_start = self._answer_early
+        self._starting = True
         await self._engine.start("rpc", self.ask)
-        self._engine.on_slow_start = None
+        self._starting, self._engine.on_slow_start = False, None
 
     def _answer_early(self) -> None:
         if self._early is None:
             from ludolf.rpc.early_commands import EarlyCommands
 
+            self._greet()
             self._early = EarlyCommands(self.desk, self._stdio)
             self._listen(self._early.feed)
 
-    def _listen(self, feed: Callable[[list[bytes]], None]) -> None:
-        self._engine.conversation.hub.begin()
-        self.feed = feed
-        self._stdio.lines(lambda lines: self.feed(lines), self._ended.set)
-
-    async def serve(self) -> None:
-        """Serve until the input ends; then abort the run, store it and send its end."""
-        if self._early is not None:
-            self.feed = self.desk.feed
-            self._early.release()
-        else:
+    def _greet(self) -> None:
+        """Send the greeting, which a host may wait for; then events."""
+        if not self._greeted:
+            self._greeted = True
             greeting = self._dialect.greeting(server_info(self._engine, self._dialect.traits))
             if greeting is not None:
                 self._stdio.send(greeting)
+            self._engine.conversation.hub.begin()
+
+    def _listen(self, feed: Callable[[list[bytes]], None]) -> None:
+        self.feed = feed
+        self._stdio.lines(lambda lines: self.feed(lines), self._end)
+
+    def _end(self) -> None:
+        self._ended.set()
+        if self._starting:
+            self._engine.disconnect()  # an extension may wait for an answer
+
+    async def serve(self) -> None:
+        """Serve until the input ends; then abort the run, store it and send its end."""
+        self._greet()
+        if self._early is None:
             self._listen(self.desk.feed)
+        else:
+            self.feed = self.desk.feed
+            self._early.release()
         self._engine.on_shutdown = self._ended.set
         await self._ended.wait()
+        self.feed = _ignore_lines
         if self._dialect.traits.ends_after_run:
             await self._let_run_end()
         loop = asyncio.get_running_loop()
@@ -155,6 +178,8 @@ class Server:
     def ask(self, request: "UiRequest") -> bool:
         """Send a dialog to the host; False if its dialect has no dialogs."""
         frame = self._dialect.ui(request)
+        if self._starting and frame is not None and request.method in _DIALOGS:
+            self._answer_early()
         if frame is not None:
             self._stdio.send(frame)
         return frame is not None

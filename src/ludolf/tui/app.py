@@ -10,7 +10,12 @@ from ludolf.agent.scope import Tasks
 from ludolf.base import LudolfError
 from ludolf.tui.bindings import Bindings
 from ludolf.tui.cells import plain
-from ludolf.tui.complete import CompletionQuery, file_suggestions
+from ludolf.tui.complete import (
+    CompletionQuery,
+    Suggestion,
+    argument_suggestions,
+    file_suggestions,
+)
 from ludolf.tui.conversation import SPINS_PER_SECOND, Conversation
 from ludolf.tui.dialogs import Dialog
 from ludolf.tui.engine_link import EngineLink, OpenRefused
@@ -413,12 +418,14 @@ class TerminalApp:
         if isinstance(event, KeyPress) and self._act_first(event):
             return
         if self.area.handle(event):
-            self._ask_for_files()
+            self._ask_to_complete()
         elif isinstance(event, KeyPress):
             self._act(event)
 
     def _act_first(self, key: KeyPress) -> bool:
         """Obey keys that the editor must not get."""
+        if self.slash.obey_shortcut(key):
+            return True
         table: dict[str, Callable[[], object]] = {
             "app.message.followUp": lambda: self.submit(later=True),
             "app.message.dequeue": lambda: self.do(self.take_back()),
@@ -460,26 +467,41 @@ class TerminalApp:
         self.hint = ""
         self.draw()
 
-    def _ask_for_files(self) -> None:
-        query = self.area.wanted_files()
+    def _ask_to_complete(self) -> None:
+        query = self.area.wanted()
         if query is not None and query != self._asked and self.link.session is not None:
             self._asked = query
-            self.do(self._find_files(query))
+            self.do(self._find(query))
 
-    async def _find_files(self, query: CompletionQuery) -> None:
-        data = await self.session.ask("find_files", 30.0, query=query.query, limit=_FILES) or {}
-        files = [
-            (str(each.get("path")), bool(each.get("isDirectory"))) for each in data.get("files", ())
-        ]
-        self._asked = None
-        self.area.offer(query, file_suggestions(files))
+    async def _find(self, query: CompletionQuery) -> None:
+        by_kind = {"file": self._find_files, "arguments": self._find_arguments}
+        try:
+            items = await by_kind[query.kind](query)
+        finally:
+            self._asked = None
+        self.area.offer(query, items)
         self.draw()
-        self._ask_for_files_again(query)
+        newer = self.area.wanted()
+        if newer is not None and newer != query:
+            self._ask_to_complete()
 
-    def _ask_for_files_again(self, asked: CompletionQuery) -> None:
-        query = self.area.wanted_files()
-        if query is not None and query != asked:
-            self._ask_for_files()
+    async def _find_files(self, query: CompletionQuery) -> list[Suggestion]:
+        data = await self.session.ask("find_files", 30.0, query=query.query, limit=_FILES) or {}
+        return file_suggestions(
+            [
+                (str(each.get("path")), bool(each.get("isDirectory")))
+                for each in data.get("files", ())
+            ]
+        )
+
+    async def _find_arguments(self, query: CompletionQuery) -> list[Suggestion]:
+        data = await self.session.ask(
+            "complete_command", 30.0, name=query.command, prefix=query.query
+        )
+        if data is None:
+            self.area.completing.discard(query.command)
+            return []
+        return argument_suggestions(data.get("items", ()))
 
     # ------------------------------------------------------------ the terminal
 

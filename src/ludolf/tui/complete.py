@@ -1,9 +1,10 @@
-"""Completion below the editor: `/` commands, `@` files, paths by Tab."""
+"""Completion below the editor: `/` commands and their arguments, `@` files, paths by Tab."""
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,7 @@ from ludolf.tui.cells import cut, plain
 MOST_ROWS = 8
 MOST_FILES = 50
 _COMMAND = re.compile(r"/(\S*)$")
+_ARGUMENTS = re.compile(r"/(\S+) ([^\n]*)$")
 _FILE = re.compile(r"(?:^|(?<=\s))@(\"[^\"\n]*|[^\s\"]*)$")
 _PATH = re.compile(r"(?:^|(?<=[\s\"'(=@]))([^\s\"'(=@]*)$")
 
@@ -27,19 +29,26 @@ class Suggestion(msgspec.Struct, frozen=True):
 
 
 class CompletionQuery(msgspec.Struct, frozen=True):
-    """What to complete: text from `start` to the cursor."""
+    """What to complete: text from `start` to the cursor, for arguments those of `command`."""
 
     kind: str
     start: int
     query: str
+    command: str = ""
 
 
-def query_at(text: str, cursor: int) -> CompletionQuery | None:
-    """Return what a menu should open for without Tab: a command, or a file after `@`."""
+def query_at(text: str, cursor: int, completing: Collection[str] = ()) -> CompletionQuery | None:
+    """Return what a menu should open for without Tab: a command, or a file after `@`.
+
+    `completing` are the commands whose arguments can be completed.
+    """
     before = text[:cursor]
     found = _COMMAND.match(before)
     if found is not None:
         return CompletionQuery("command", 0, found[1])
+    arguments = _ARGUMENTS.match(before)
+    if arguments is not None and arguments[1] in completing:
+        return CompletionQuery("arguments", arguments.start(2), arguments[2], arguments[1])
     file = _FILE.search(before)
     if file is not None:
         return CompletionQuery("file", file.start(), file[1].removeprefix('"'))
@@ -70,6 +79,15 @@ def file_suggestions(files: Sequence[tuple[str, bool]]) -> list[Suggestion]:
         quoted = f'@"{name}"' if " " in name else f"@{name}"
         text = quoted if is_folder else f"{quoted} "
         rows.append(Suggestion(plain(name), text, goes_on=is_folder))
+    return rows
+
+
+def argument_suggestions(items: Sequence[Mapping[str, Any]]) -> list[Suggestion]:
+    """Return completions of arguments that the server found."""
+    rows = []
+    for item in items:
+        value, detail = str(item.get("value")), " ".join(str(item.get("description") or "").split())
+        rows.append(Suggestion(plain(str(item.get("label") or value)), value, plain(detail)))
     return rows
 
 

@@ -53,6 +53,8 @@ class PromptArea:
         self.editor = LineEditor(bindings)
         # Commands by name, with their descriptions.
         self.commands: Sequence[tuple[str, str]] = ()
+        # Commands whose arguments can be completed.
+        self.completing: set[str] = set()
         self.menu: CompletionMenu | None = None
         self._bindings = bindings
         self._history = history
@@ -185,27 +187,33 @@ class PromptArea:
 
     # ------------------------------------------------------------ completion
 
-    def wanted_files(self) -> CompletionQuery | None:
-        """Return the query for files whose answer is missing."""
-        query = query_at(self.editor.text, self.editor.cursor)
-        if query is None or query.kind != "file" or self._closed_at == query.start:
+    def wanted(self) -> CompletionQuery | None:
+        """Return the query for files or arguments whose answer is missing."""
+        query = self._query()
+        if query is None or query.kind == "command" or self._closed_at == query.start:
             return None
         return None if self.menu is not None and self.menu.query == query else query
 
     def offer(self, query: CompletionQuery, items: Sequence[Suggestion]) -> None:
         """Show suggestions, if the text still asks for them."""
-        if query == query_at(self.editor.text, self.editor.cursor):
-            self.menu = CompletionMenu(query, items) if items else None
+        if query != self._query():
+            return
+        # Arguments that are complete are sent by Enter.
+        is_over = query.kind == "arguments" and any(one.text == query.query for one in items)
+        self.menu = CompletionMenu(query, items) if items and not is_over else None
+
+    def _query(self) -> CompletionQuery | None:
+        return query_at(self.editor.text, self.editor.cursor, self.completing)
 
     def _complete(self) -> None:
-        query = query_at(self.editor.text, self.editor.cursor)
+        query = self._query()
         if query is None or self._closed_at != query.start:
             self._closed_at = None
         if query is None or self._closed_at is not None:
             self.menu = None
         elif query.kind == "command":
             self.offer(query, command_suggestions(query.query, self.commands))
-        elif self.menu is not None and self.menu.query.kind != "file":
+        elif self.menu is not None and self.menu.query.kind != query.kind:
             self.menu = None
 
     def _menu_key(self, key: KeyPress) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ludolf.base import LudolfError
+from ludolf.tui.bindings import key_name
 from ludolf.tui.keys import KeyPress
 from ludolf.tui.outside_programs import clipboard_image, edited_outside
 from ludolf.tui.pager import clipboard_sequence
@@ -59,6 +60,14 @@ KEYS = (
     ("!command, !!command", "run a shell command; !! keeps it from the model"),
     ("@, Tab", "complete a file or a path"),
 )
+# Actions whose keys extensions do not get.
+RESERVED = (
+    *("app.interrupt", "app.clear", "app.exit", "app.suspend", "app.thinking.cycle"),
+    *("app.thinking.toggle", "app.model.select", "app.model.cycleForward"),
+    *("app.model.cycleBackward", "app.tools.expand", "app.editor.external"),
+    *("app.message.followUp", "tui.input.submit", "tui.input.copy", "tui.select.confirm"),
+    *("tui.select.cancel", "tui.editor.deleteToLineEnd"),
+)
 _CALL = re.compile(r"/([\w:.-]+)(?:\s+(.*))?$", re.DOTALL)
 
 
@@ -69,6 +78,8 @@ class SlashCommands:
         self._app = app
         self._views = SessionViews(app)
         self._server: list[tuple[str, str]] = []
+        # Keys of extensions by the names of key presses, as the extensions wrote them.
+        self._shortcuts: dict[str, tuple[str, str]] = {}
         views = self._views
         self._handlers: dict[str, Callable[[str], Work]] = {
             "new": lambda rest: self._ask("new_session"),
@@ -106,6 +117,33 @@ class SlashCommands:
             for each in data.get("commands", ())
         ]
         self._app.area.commands = self.all()
+        self._app.area.completing = {
+            str(each.get("name"))
+            for each in data.get("commands", ())
+            if each.get("source") == "extension" and each.get("name") not in OWN
+        }
+        await self._load_shortcuts()
+
+    async def _load_shortcuts(self) -> None:
+        """Read the keys of extensions; as in pi, they do not replace the most important ones."""
+        data = await self._app.session.ask("get_shortcuts", 30.0) or {}
+        bindings = self._app.bindings
+        reserved = {key for action in RESERVED for key in bindings.keys(action)}
+        self._shortcuts = {
+            name: (str(each.get("key")), str(each.get("description") or ""))
+            for each in data.get("shortcuts", ())
+            if (name := key_name(str(each.get("key")))) is not None and name not in reserved
+        }
+
+    def obey_shortcut(self, key: KeyPress) -> bool:
+        """Run the function of an extension's key; returns False if it is not one."""
+        found = self._shortcuts.get(key.name)
+        if found is not None:
+            self._app.do(self._run_shortcut(found[0]))
+        return found is not None
+
+    async def _run_shortcut(self, key: str) -> None:
+        await self._app.session.ask("run_shortcut", None, key=key)
 
     def obey(self, text: str) -> bool:
         """Obey a command; returns False if the text is a prompt."""
@@ -200,7 +238,11 @@ class SlashCommands:
             self._app.draw()
 
     async def _hotkeys(self) -> None:
-        self._app.say("\n".join(("Keys:", *(f"{keys:<29}{action}" for keys, action in KEYS))))
+        rows = [
+            *KEYS,
+            *((key, text or "of an extension") for key, text in self._shortcuts.values()),
+        ]
+        self._app.say("\n".join(("Keys:", *(f"{keys:<29}{action}" for keys, action in rows))))
 
     async def _reload(self) -> None:
         await self._app.session.ask("reload", None)

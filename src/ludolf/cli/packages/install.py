@@ -99,7 +99,13 @@ class Installer:
                 skipped = self._fetch_git(entry.origin, entry.scope)
             case "path" if not entry.folder(self.home).exists():
                 raise CommandError(f"Path does not exist: {entry.folder(self.home)}")
-        return InstalledPackage(package=find_package(entry, self.home), skipped_scripts=skipped)
+        package = find_package(entry, self.home)
+        if not package.fits:
+            raise CommandError(
+                f"npm installed version {package.version} for {entry.source}, which is not in this "
+                f"range. Remove {package.folder} and try again."
+            )
+        return InstalledPackage(package=package, skipped_scripts=skipped)
 
     def update(self, entry: PackageEntry) -> bool:
         """Update a package unless it is pinned; return whether it was not.

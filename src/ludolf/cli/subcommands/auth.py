@@ -6,17 +6,17 @@ import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Literal
 
 from ludolf.ai.access import Access
 from ludolf.ai.http.oauth import OAuthMethod
-from ludolf.ai.http.oauth_login import Asker, log_in
+from ludolf.ai.http.oauth_login import log_in
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, LudolfError, Value, iso_time, now_ms
 from ludolf.base.near import did_you_mean
 from ludolf.cli.subcommands import with_default
 from ludolf.cli.terminal import columns, say, say_json, table
+from ludolf.cli.terminal_login import TerminalAsker, log_in_by_extension
 from ludolf.config.auth.credentials import (
     checked_key,
     choose_way,
@@ -270,8 +270,9 @@ def _login(registry: ModelRegistry, arguments: Namespace) -> int:
         provider = _asked_provider(registry)
     names = login_providers(registry)
     if provider not in names:
-        near = did_you_mean(provider, names)
-        raise CommandError(f"Unknown provider.{near} Choose one of: {', '.join(sorted(names))}")
+        name = asyncio.run(log_in_by_extension(provider, arguments.method))
+        sys.stderr.write(f"Logged in to {name}. Stored in {registry.keyring.path}\n")
+        return 0
     method = "api-key" if arguments.api_key_stdin else arguments.method
     if arguments.api_key_stdin and arguments.method not in (None, "api-key"):
         raise CommandError(f"--api-key-stdin cannot be combined with --method {arguments.method}")
@@ -303,9 +304,8 @@ def _log_in(registry: ModelRegistry, provider: str, way: OAuthMethod, domain: st
     assert flow is not None
     if domain and flow.kind != "copilot":
         raise CommandError("--domain is for github-copilot only")
-    asker: Asker = TerminalAsker()
     environ, host = os.environ, callback_host(os.environ)
-    credential = asyncio.run(log_in(flow, way, asker, environ, domain=domain, host=host))
+    credential = asyncio.run(log_in(flow, way, TerminalAsker(), environ, domain=domain, host=host))
     registry.keyring.store_login(provider, credential)
 
 
@@ -354,33 +354,6 @@ def _line(question: str) -> str:
     sys.stderr.write(question)
     sys.stderr.flush()
     return sys.stdin.readline().strip()
-
-
-class TerminalAsker:
-    """Asks the user of a login on stderr and reads answers from stdin, terminal or not."""
-
-    def show(self, url: str, instructions: str, *, launch: str | None = None) -> None:
-        sys.stderr.write(f"Open this address:\n\n  {launch or url}\n\n{instructions}\n")
-        sys.stderr.flush()
-
-    async def paste(self, question: str, example: str) -> str | None:
-        import threading
-
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[str] = loop.create_future()
-
-        def take(line: str) -> None:
-            if not answer.done():
-                answer.set_result(line)
-
-        def read() -> None:
-            line = _line(f"{question} ")
-            with suppress(RuntimeError):  # the browser answered first, and the loop is closed
-                loop.call_soon_threadsafe(take, line)
-
-        # The thread may wait for a line forever; as a daemon it does not block the exit.
-        threading.Thread(target=read, daemon=True).start()
-        return await answer or None
 
 
 # ---------------------------------------------------------------- logout

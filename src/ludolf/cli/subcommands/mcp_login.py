@@ -11,7 +11,7 @@ from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import LoginError
 from ludolf.base import CommandError
 from ludolf.base.near import did_you_mean
-from ludolf.cli.subcommands.auth import TerminalAsker
+from ludolf.cli.terminal_login import TerminalAsker
 from ludolf.config.auth.oauth import callback_host
 from ludolf.config.mcp.auth_file import ServerLogin
 from ludolf.config.mcp.entries import same_server

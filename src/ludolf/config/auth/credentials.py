@@ -44,13 +44,18 @@ def login_providers(registry: ModelRegistry) -> dict[str, str]:
         ConfigError: as above.
     """
     names = dict.fromkeys(
-        (*flow_names(registry.keyring.environ), *KEY_VARIABLES, *registry.providers())
+        (
+            *flow_names(registry.keyring.environ),
+            *registry.logins,
+            *KEY_VARIABLES,
+            *registry.providers(),
+        )
     )
     names.pop(BUILT_IN, None)
     labels = {}
     for name in names:
-        flow = flow_for(registry, name)
-        labels[name] = flow.name if flow is not None else name
+        login = registry.logins.get(name) or flow_for(registry, name)
+        labels[name] = login.name if login is not None else name
     return labels
 
 
@@ -60,6 +65,10 @@ def login_methods(registry: ModelRegistry, provider: str) -> tuple[Way, ...]:
     Raises:
         ConfigError: as above.
     """
+    login = registry.logins.get(provider)
+    if login is not None:
+        takes_key = login.api_key is not None or provider in KEY_VARIABLES
+        return ("oauth", "api-key") if takes_key else ("oauth",)
     flow = flow_for(registry, provider)
     ways: tuple[Way, ...] = flow.methods if flow is not None else ()
     return ways if provider in _WITHOUT_KEYS else (*ways, "api-key")

@@ -41,7 +41,7 @@ class FileModels:
 
     def __init__(self, path: Path, *, is_stored: bool) -> None:
         self.file = read_models(path)
-        self._store_path = _store_path(path) if is_stored else None
+        self._store_path = store_path(path) if is_stored else None
         self._store: ModelsStore | None = None
         self._built: dict[str, BuiltModels] = {}
 
@@ -78,7 +78,7 @@ class FileModels:
 
 def file_stamps(path: Path) -> FileStamps:
     """Return a value that differs after a change of models.json or models-store.json."""
-    return stamp(path), stamp(_store_path(path))
+    return stamp(path), stamp(store_path(path))
 
 
 @lru_cache(maxsize=_KEPT)
@@ -120,5 +120,6 @@ def override(entry: ProviderEntry | None, models: dict[str, Model]) -> list[str]
     return errors
 
 
-def _store_path(path: Path) -> Path:
+def store_path(path: Path) -> Path:
+    """Return the file of fetched model lists next to models.json."""
     return path.with_name("models-store.json")

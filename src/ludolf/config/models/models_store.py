@@ -1,6 +1,6 @@
 """models-store.json: model lists fetched from providers, next to the entries of pi."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -95,15 +95,49 @@ def keep(path: Path, provider: str, entries: Iterable[ModelEntry]) -> None:
     Raises:
         ConfigError: the file is invalid, locked, or cannot be written.
     """
+    entry = {"models": msgspec.to_builtins(tuple(entries)), "checkedAt": now_ms()}
+
+    def add(raw: dict[str, Any]) -> None:
+        own = raw.get(OWN_KEY)
+        raw[OWN_KEY] = {**(own if isinstance(own, dict) else {}), provider: entry}
+
+    _change(path, add)
+
+
+def stored_entry(path: Path, provider: str) -> Mapping[str, Any] | None:
+    """Return the entry of a provider in pi's part of the file; None without a readable one."""
+    try:
+        entry = read_object(path).get(provider)
+    except ConfigError:
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def write_entry(path: Path, provider: str, entry: Mapping[str, Any] | None) -> None:
+    """Replace the entry of a provider in pi's part of the file; None removes it.
+
+    Raises:
+        ConfigError: as above.
+    """
+
+    def put(raw: dict[str, Any]) -> None:
+        if provider == OWN_KEY:
+            return
+        raw.pop(provider, None)
+        if entry is not None:
+            raw[provider] = msgspec.to_builtins(entry)
+
+    _change(path, put)
+
+
+def _change(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
     from ludolf.config.settings.lock import auth_lock
 
-    entry = {"models": msgspec.to_builtins(tuple(entries)), "checkedAt": now_ms()}
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with auth_lock(path, patience=_PATIENCE) as lock:
             raw = read_object(path)
-            own = raw.get(OWN_KEY)
-            raw[OWN_KEY] = {**(own if isinstance(own, dict) else {}), provider: entry}
+            edit(raw)
             lock.check()
             write_object(path, raw)
     except OSError as error:

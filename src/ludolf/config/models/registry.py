@@ -16,6 +16,7 @@ from ludolf.config.models.models_file import ProviderEntry
 from ludolf.config.models.routes import ROUTES
 
 if TYPE_CHECKING:
+    from ludolf.config.auth.provider_logins import ExtensionLogins
     from ludolf.config.models.local import LocalModels
 
 LOCAL = (*SERVERS, FILES)
@@ -43,6 +44,7 @@ class ModelRegistry:
         self._local: LocalModels | None = None
         self._registered: dict[str, dict[str, Model]] = {}
         self._admissions: dict[str, Admission] = {}
+        self._logins: ExtensionLogins | None = None
         self._build_errors: list[str] = []
         self._note_warnings()
 
@@ -74,18 +76,40 @@ class ModelRegistry:
         warnings = self._files.file.warnings
         self.warnings += [text for text in warnings if text not in self.warnings]
 
-    def register(self, models: Iterable[Model], access: Admission) -> None:
-        """Add models with their access; they replace other models of the same id."""
+    def register(
+        self, models: Iterable[Model], access: Admission, *, instead_of: str | None = None
+    ) -> None:
+        """Add models with their access; they replace other models of the same id.
+
+        With `instead_of` they replace all models that were registered for that provider.
+        """
+        if instead_of is not None:
+            self._registered.pop(instead_of, None)
+            self._models.pop(instead_of, None)
         for model in models:
             self._registered.setdefault(model.provider, {})[model.id] = model
             self._admissions[model.provider] = access
             self._models.pop(model.provider, None)
 
     def unregister(self, provider: str) -> None:
-        """Remove the registered models and access of a provider."""
+        """Remove the registered models, access and login of a provider."""
         self._registered.pop(provider, None)
         self._admissions.pop(provider, None)
         self._models.pop(provider, None)
+        if self._logins is not None:
+            self._logins.remove(provider)
+
+    @property
+    def logins(self) -> "ExtensionLogins":
+        """The logins that extensions provide."""
+        if self._logins is None:
+            from ludolf.config.auth.provider_logins import ExtensionLogins
+
+            self._logins = ExtensionLogins(self.keyring)
+        return self._logins
+
+    def _has_login(self, provider: str) -> bool:
+        return self._logins is not None and provider in self._logins
 
     @property
     def local(self) -> "LocalModels":
@@ -164,9 +188,12 @@ class ModelRegistry:
 
     def admits_provider(self, provider: str) -> bool:
         """Return whether credentials for a provider exist, without loading its models."""
-        if provider in self._admissions:
+        has_login = self._has_login(provider)
+        if provider in self._admissions and not has_login:
             return True
-        return self.origin(provider) is not None or self._needs_no_key(provider)
+        if self.origin(provider) is not None or self._needs_no_key(provider):
+            return True
+        return has_login and self.logins.admits(provider)
 
     def origin(self, provider: str) -> KeyOrigin | None:
         """Return the source of a provider's key: files or environment."""
@@ -174,9 +201,12 @@ class ModelRegistry:
 
     def ends_soon(self, model: Model) -> bool:
         """Return whether a stored login must be renewed before `access` is called."""
-        if model.provider in self._admissions or self.stand_in is not None:
+        provider = model.provider
+        if self.stand_in is not None or isinstance(self._admissions.get(provider), Access):
             return False
-        return self.keyring.ends_soon(model.provider)
+        if self._has_login(provider):
+            return self.logins.needs_renewal(provider)
+        return self.keyring.ends_soon(provider)
 
     def runs_command(self, model: Model) -> bool:
         """Return whether `access` may run a command and should be called in a thread."""
@@ -224,6 +254,8 @@ class ModelRegistry:
         for provider, admission in self._admissions.items():
             if isinstance(admission, Access):
                 yield from ((f"{provider}_access", value) for value in credentials_in(admission))
+        for provider, access in self._logins.granted() if self._logins is not None else ():
+            yield from ((f"{provider}_access", value) for value in credentials_in(access))
 
     def secret_names(self) -> frozenset[str]:
         """Return environment variables with keys that tools must not see."""

@@ -1,7 +1,7 @@
 """The resources of all configured packages, read without Node."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,9 @@ from ludolf.config.packages.entries import (
     parse_entry,
 )
 from ludolf.config.packages.filters import changed, chosen
+from ludolf.config.packages.global_npm import global_package
 from ludolf.config.packages.manifest import KINDS, SCRIPTS, PackageFiles, PackageKind
+from ludolf.config.packages.version_ranges import satisfies
 from ludolf.config.settings.home import OWN, Home, reader_for_named
 from ludolf.config.settings.settings import SettingsFiles
 
@@ -60,12 +62,20 @@ class FoundPackage(msgspec.Struct, frozen=True, kw_only=True):
             return f"Package {source} is missing: {self.folder} does not exist"
         if self.missing:
             return f"Package {source} is not installed. Run: ludolf install {source}{local}"
-        if origin.kind == "npm" and origin.pinned and self.version not in (None, origin.version):
+        if not self.fits:
             return (
                 f"Package {source} is installed as version {self.version}. Run: "
                 f"ludolf install {source}{local}"
             )
         return None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the installed version is one that the entry asks for, as far as is known."""
+        origin = self.entry.origin
+        if origin.kind != "npm" or origin.version is None or self.version is None:
+            return True
+        return satisfies(self.version, origin.version) is not False
 
 
 class ConfiguredPackages(msgspec.Struct, frozen=True):
@@ -81,7 +91,12 @@ def configured_packages(
     """Return the packages that a session here uses: those of the trusted project first."""
     found = configured_entries(files)
     entries = in_effect(found.entries, home)
-    packages = tuple(_with_base(entry, entries, home, is_hidden) for entry in entries)
+    # Not that of the project, which may not be trusted yet.
+    npm = files.user.npm_command or ()
+    packages = tuple(
+        find_package(entry, home, folder=_place(entry, entries, home, npm), is_hidden=is_hidden)
+        for entry in entries
+    )
     complaints = [text for one in packages if (text := one.complaint()) is not None]
     return ConfiguredPackages(packages, (*found.errors, *dict.fromkeys(complaints)))
 
@@ -133,19 +148,22 @@ def find_package(
     )
 
 
-def _with_base(
-    entry: PackageEntry,
-    entries: Iterable[PackageEntry],
-    home: Home,
-    is_hidden: IsHidden | None,
-) -> FoundPackage:
-    """Read a package; an entry that only filters takes the files of the user's package."""
-    folder = None
+def _place(
+    entry: PackageEntry, entries: Iterable[PackageEntry], home: Home, npm: Sequence[str]
+) -> Path | None:
+    """Return where the files of an entry are, if not at its own place.
+
+    An entry that only filters takes the files of the user's package. A package of the user that is
+    missing may be installed globally.
+    """
     if entry.scope == "project" and not entry.autoload:
         same = (one for one in entries if one.scope == "user")
         base = [one for one in same if one.identity(home) == entry.identity(home)]
-        folder = base[0].folder(home) if base else None
-    return find_package(entry, home, folder=folder, is_hidden=is_hidden)
+        return (_place(base[0], (), home, npm) or base[0].folder(home)) if base else None
+    is_missing = entry.origin.kind == "npm" and not os.path.exists(entry.folder(home))
+    if entry.scope == "user" and is_missing:
+        return global_package(entry.origin.name, npm, home.cwd)
+    return None
 
 
 def _files(

@@ -29,6 +29,7 @@ from ludolf.base import CommandError, ConfigError, dumps, loads, now_ms
 from ludolf.config.settings.trust import guarded_paths, save_decision
 from ludolf.engine.engine import Engine
 from ludolf.engine.extension_bridge.host import EngineHost, host_mode, print_notice, report_error
+from ludolf.engine.extension_bridge.provider_catalogs import ProviderCatalogs
 from ludolf.engine.feature import (
     Feature,
     History,
@@ -102,6 +103,7 @@ class ExtensionBridge(Feature):
         self._deadline: float | None = None
         self._extensions = Extensions(self.report)
         self._scripts: ScriptExtensions | None = None
+        self._catalogs = ProviderCatalogs(engine)
 
     def _wants(self, name: str) -> bool:
         return self._extensions.runner.wants(name)
@@ -209,9 +211,11 @@ class ExtensionBridge(Feature):
         if any(map(self._wants, _PROVIDER_HOOKS)):
             self._engine.models.transport.watcher = _ProviderWatch(extensions.runner)
         self._engine.toolset.invalidate()
-        extensions.bind(EngineHost(self._engine, self._dialogs))
+        self._catalogs = ProviderCatalogs(self._engine)
+        extensions.bind(EngineHost(self._engine, self._dialogs, self._catalogs))
         if self._scripts is not None:
             self._scripts.bind()
+        await self._catalogs.start()
         await extensions.runner.emit(start)
         if self._wants("resources_discover"):
             reason: Literal["startup", "reload"]
@@ -234,6 +238,7 @@ class ExtensionBridge(Feature):
             self.report("<runtime>", "session_shutdown", f"took longer than {limit:g} s")
         self._host_dialogs.dismiss_all()
         extensions, self._extensions = self._extensions, Extensions(self.report)
+        await self._catalogs.close()
         await extensions.close()
         if self._scripts is not None:
             self._scripts.leave(fresh=reason == "reload")
@@ -335,6 +340,9 @@ class ExtensionBridge(Feature):
     def on_level(self, level: ThinkingLevel, previous: ThinkingLevel) -> None:
         self._notify(payloads.ThinkingLevelSelect(level=level, previous_level=previous))
 
+    async def after_login(self, provider: str) -> None:
+        await self._catalogs.after_login(provider)
+
     # ------------------------------------------------------------ prompts
 
     def handles_input(self, text: str) -> bool:
@@ -387,6 +395,15 @@ class ExtensionBridge(Feature):
         invocation = self._extensions.find_command(text)
         if invocation is not None:
             await self._extensions.run_command(invocation)
+
+    async def complete_command(self, name: str, prefix: str) -> tuple[Any, ...] | None:
+        return await self._extensions.complete_command(name, prefix)
+
+    def shortcuts(self) -> tuple[Any, ...]:
+        return self._extensions.shortcut_items()
+
+    async def run_shortcut(self, key: str) -> bool:
+        return await self._extensions.run_shortcut(key)
 
     # ------------------------------------------------------------ turns
 

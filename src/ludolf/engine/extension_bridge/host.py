@@ -1,23 +1,21 @@
 """The engine as extensions use it."""
 
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import structs
 
 from ludolf.agent.events import MessageEnd, MessageStart
 from ludolf.agent.scope import StartedCoroutine
 from ludolf.agent.tool import Tool
-from ludolf.ai.access import Access
 from ludolf.ai.messages import CustomMessage, Image, Part, ThinkingLevel, text_of
 from ludolf.ai.models import Model
 from ludolf.base import CommandError
 from ludolf.base.programs import safe_path
-from ludolf.config.models.models_file import ProviderEntry, make_model
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.engine.engine import Engine
+from ludolf.engine.extension_bridge.provider_catalogs import ProviderCatalogs
 from ludolf.engine.feature import PromptInput, TreeMove, Vetoed
 from ludolf.engine.run.prompting import BUSY
 from ludolf.extensions.dialogs import Dialogs
@@ -31,7 +29,6 @@ from ludolf.extensions.host import (
 )
 from ludolf.extensions.loader import explained
 from ludolf.extensions.payloads import PromptOptions
-from ludolf.extensions.providers import Registration
 from ludolf.functions.isolation import Failed
 from ludolf.protocol.events import EntryStored, ExtensionError
 from ludolf.protocol.ui import UiRequest
@@ -73,10 +70,14 @@ def print_notice(notice: UiRequest) -> None:
 
 
 class EngineHost:
-    """Acts on one engine during one session. `ui` are the dialogs of the engine's host."""
+    """Acts on one engine during one session.
 
-    def __init__(self, engine: Engine, ui: Dialogs) -> None:
+    `ui` are the dialogs of the engine's host, `catalogs` the providers of extensions.
+    """
+
+    def __init__(self, engine: Engine, ui: Dialogs, catalogs: ProviderCatalogs) -> None:
         self._engine = engine
+        self.providers = catalogs
         self.ui = ui
         self.mode = host_mode(engine)
         self.cwd = engine.workspace.cwd
@@ -213,40 +214,6 @@ class EngineHost:
             return False
         self._engine.models.set_model(model.provider, model.id)
         return True
-
-    def register_provider(self, provider: Registration) -> None:
-        entry, backend = provider.entry, provider.backend
-        if backend is not None:
-            self._engine.models.providers.register(backend)
-        made = [make_model(provider.name, entry, one, None) for one in entry.models]
-        if not made and backend is None:
-            # As in pi: an address or headers alone change the models that the provider has.
-            known = self.registry.of_provider(provider.name)
-            made = [one.replace(base_url=entry.base_url or one.base_url) for one in known]
-        self.registry.register(made, self._admission(entry))
-        models = self._engine.models
-        if models.current is not None and models.current.provider == provider.name:
-            current = models.current
-            models.current = self.registry.find(current.provider, current.id) or current
-
-    def _admission(self, entry: ProviderEntry) -> Callable[[Model], Access | None]:
-        """Return how requests get the key and the headers that an extension states."""
-        keyring = self.registry.keyring
-        resolve = keyring.resolver.resolve
-        stated = {name: value for name, value in entry.headers.items() if value is not None}
-        removed = tuple(name for name in entry.headers if name not in stated)
-
-        def access(model: Model) -> Access | None:
-            stored = self.registry.entry(model.provider)
-            configured = entry.api_key or (stored.api_key if stored is not None else None)
-            granted = keyring.access(model.provider, configured) or Access()
-            headers = {name: resolve(value) or "" for name, value in stated.items()}
-            if entry.auth_header and granted.key:
-                headers = {"Authorization": f"Bearer {granted.key}", **headers}
-            merged = {**granted.headers, **headers}
-            return structs.replace(granted, headers=merged, without=removed)
-
-        return access
 
     def provide_mcp_servers(self, servers: Mapping[str, Mapping[str, Any]]) -> None:
         if servers or self._engine.has_mcp:

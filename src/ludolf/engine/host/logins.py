@@ -1,13 +1,14 @@
 """Logins over the protocol: keys from the host, and identity servers that its user visits."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ludolf.agent.questions import AnswerClock
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.http.oauth import LoginError
-from ludolf.ai.http.oauth_login import Asker, log_in
+from ludolf.ai.http.oauth import LoginError, OAuthMethod
+from ludolf.ai.http.oauth_login import log_in
 from ludolf.base import CommandError, uuid4
 from ludolf.config.auth.credentials import (
     Way,
@@ -18,9 +19,10 @@ from ludolf.config.auth.credentials import (
     login_providers,
 )
 from ludolf.config.auth.oauth import callback_host
+from ludolf.config.auth.provider_logins import LoginAsker
 from ludolf.config.auth.status import CredentialStatus, auth_status
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.engine.feature import Feature, Send
+from ludolf.engine.feature import Feature, Features, Send
 from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.results import LoginProvider
@@ -36,9 +38,15 @@ class Logins(Feature):
     """
 
     def __init__(
-        self, registry: ModelRegistry, send: Send | None, work: Scope, clock: AnswerClock
+        self,
+        registry: ModelRegistry,
+        features: Features,
+        send: Send | None,
+        work: Scope,
+        clock: AnswerClock,
     ) -> None:
         self._registry = registry
+        self._features = features
         self._send = send
         self._work = work
         self._clock = clock
@@ -70,6 +78,7 @@ class Logins(Feature):
         self.check(provider)
         value = checked_key(key)
         await asyncio.to_thread(self._registry.keyring.store, provider, value)
+        await self._changed(provider)
 
     async def login(self, provider: str, method: str | None, domain: str | None) -> None:
         """Log in with the user's help; without another way, by asking for a key.
@@ -108,7 +117,9 @@ class Logins(Feature):
         if provider not in keyring.entries():
             self.check(provider)
             return False
-        return bool(await asyncio.to_thread(keyring.forget, provider))
+        removed = bool(await asyncio.to_thread(keyring.forget, provider))
+        await self._changed(provider)
+        return removed
 
     def answer_dialog(self, answer: UiAnswer) -> None:
         for asker in self._running.values():
@@ -132,19 +143,42 @@ class Logins(Feature):
 
     async def _go(self, provider: str, way: Way, domain: str | None, asker: "HostAsker") -> None:
         registry = self._registry
-        flow = flow_for(registry, provider)
-        if way == "api-key" or flow is None:
+        if way == "api-key":
             name = login_providers(registry)[provider]
-            key = await asker.paste(f"API key for {name}:", None)
+            key = await asker.ask(f"API key for {name}:", None)
             await self.with_key(provider, key)
             return
-        environ = registry.keyring.environ
-        host = callback_host(environ)
-        credential = await log_in(flow, way, asker, environ, domain=domain, host=host)
+        credential = await credential_of(registry, provider, way, asker, domain)
         await asyncio.to_thread(registry.keyring.store_login, provider, credential)
+        await self._changed(provider)
+
+    async def _changed(self, provider: str) -> None:
+        for feature in self._features.hooks["after_login"]:
+            await feature.after_login(provider)
 
 
-class HostAsker(Asker):
+async def credential_of(
+    registry: ModelRegistry, provider: str, way: OAuthMethod, asker: LoginAsker, domain: str | None
+) -> dict[str, Any]:
+    """Log in to a provider and return the credential to store.
+
+    Raises:
+        LoginError: it failed, was denied or cancelled.
+        ProviderError: the server could not be reached.
+        CommandError: the provider has no login.
+    """
+    login = registry.logins.get(provider)
+    if login is not None:
+        return await login.log_in(asker)
+    flow = flow_for(registry, provider)
+    if flow is None:
+        raise CommandError(f"{provider} has no login. Store an API key.")
+    environ = registry.keyring.environ
+    host = callback_host(environ)
+    return await log_in(flow, way, asker, environ, domain=domain, host=host)
+
+
+class HostAsker(LoginAsker):
     """Asks the user through the host."""
 
     def __init__(self, send: Send, clock: AnswerClock) -> None:
@@ -162,14 +196,32 @@ class HostAsker(Asker):
             )
         )
 
-    async def paste(self, question: str, example: str | None) -> str:
+    def progress(self, text: str) -> None:
+        self._put(UiRequest(id=uuid4(), method="notify", message=text, notify_type="info"))
+
+    async def paste(self, question: str, example: str) -> str:
+        return await self.ask(question, example)
+
+    async def ask(self, question: str, example: str | None) -> str:
         request = UiRequest(id=uuid4(), method="input", title=question, placeholder=example)
+        value = await self._answer(request)
+        if value is None:
+            raise LoginError(CANCELLED)
+        return value
+
+    async def choose(self, question: str, labels: Sequence[str]) -> str | None:
+        options = tuple(labels)
+        return await self._answer(
+            UiRequest(id=uuid4(), method="select", title=question, options=options)
+        )
+
+    async def _answer(self, request: UiRequest) -> str | None:
         try:
             answer = await self.dialogs.ask(request)
         except TimeoutError:
             raise LoginError(CANCELLED) from None
         if answer is None or not isinstance(answer.value, str):
-            raise LoginError(CANCELLED)
+            return None
         return answer.value
 
     def _put(self, request: UiRequest) -> None:

@@ -6,7 +6,7 @@ import time
 from ludolf.agent.scope import Tasks
 from ludolf.ai.errors import ProviderError
 from ludolf.config.auth.credentials import gateway_of
-from ludolf.config.auth.renewal import renew
+from ludolf.config.auth.renewal import renew, renew_by_extension
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.engine.hub import Hub
 from ludolf.protocol.events import Warned
@@ -40,15 +40,18 @@ class Renewals:
         try:
             task.result()
         except ProviderError as error:
-            if keyring.ends_soon(provider, 0):
+            if keyring.ends_soon(provider, 0) or provider in self._registry.logins:
                 raise
             self._tried[provider] = time.monotonic() + PAUSE_SECONDS
             self._hub.post(Warned(message=str(error)))
 
     def _start(self, provider: str) -> "asyncio.Task[None]":
         registry = self._registry
-        gateway = gateway_of(registry, provider)
-        task = self._tasks.start(renew(registry.keyring, provider, gateway))
+        if provider in registry.logins:
+            task = self._tasks.start(renew_by_extension(registry, provider))
+        else:
+            gateway = gateway_of(registry, provider)
+            task = self._tasks.start(renew(registry.keyring, provider, gateway))
         self._running[provider] = task
         task.add_done_callback(lambda done: self._over(provider, done))
         return task

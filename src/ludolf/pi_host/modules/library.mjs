@@ -1,4 +1,5 @@
 // Finds a real pi and loads one of its packages; nothing is read before the first question.
+import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { homedir } from "node:os";
@@ -39,6 +40,18 @@ function* places(env) {
   }
   for (const scope of SCOPES) {
     yield join(agentDir(env), "ludolf", "node", "node_modules", scope, MAIN);
+  }
+  const root = globalModules(env);
+  if (root) yield* SCOPES.map((scope) => join(root, scope, MAIN));
+}
+
+// The folder of `npm install -g`; undefined without npm.
+function globalModules(env) {
+  try {
+    const options = { env, encoding: "utf8", timeout: 10_000, stdio: ["ignore", "pipe", "ignore"] };
+    return execFileSync("npm", ["root", "-g"], options).trim() || undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -9,6 +9,7 @@ from ludolf.protocol.commands import COMMANDS, CommandSpec, Disposition
 from ludolf.protocol.events import CompactionResult
 from ludolf.protocol.results import (
     BashResult,
+    CommandCompletion,
     CycledModel,
     HandedOver,
     Limits,
@@ -17,6 +18,7 @@ from ludolf.protocol.results import (
     McpToolStatus,
     Moved,
     OpenedSession,
+    ShortcutItem,
     State,
     TodoPhase,
 )
@@ -173,6 +175,16 @@ class FoundFiles(Value):
     """The best match first."""
 
     files: tuple[FileMatch, ...]
+
+
+class CommandCompletions(Value):
+    """`items` in the order of the extension."""
+
+    items: tuple[CommandCompletion, ...]
+
+
+class Shortcuts(Value):
+    shortcuts: tuple[ShortcutItem, ...]
 
 
 class Capabilities(Value):

@@ -7,7 +7,14 @@ import msgspec
 
 from ludolf.agent.tool import ToolFailure
 from ludolf.base import CommandError, dumps
-from ludolf.protocol.commands import BadCommand, Bash, FindFiles, GetEntries, GetMessagesPage
+from ludolf.protocol.commands import (
+    BadCommand,
+    Bash,
+    CompleteCommand,
+    FindFiles,
+    GetEntries,
+    GetMessagesPage,
+)
 from ludolf.protocol.framing import NO_ID
 from ludolf.rpc.connection import Call, ReplyData, Result, forwards, handles
 from ludolf.rpc.state import context_fill, full_state, overhead_tokens, state
@@ -154,6 +161,19 @@ async def find_files(call: Call) -> Result:
 
 
 @handles
+async def complete_command(call: Call) -> Result:
+    command: CompleteCommand = call.command
+    found = await call.engine.complete_command(command.name, command.prefix)
+    return ReplyData(None if found is None else {"items": found})
+
+
+@handles
+async def run_shortcut(call: Call) -> Result:
+    await call.engine.run_shortcut(call.command.key)
+    return None
+
+
+@handles
 async def bash(call: Call) -> Result:
     command: Bash = call.command
     reply_id = call.head.id if call.head.id is not NO_ID else None
@@ -166,5 +186,6 @@ async def bash(call: Call) -> Result:
 
 forwards(
     get_commands=lambda call: {"commands": call.engine.commands()},
+    get_shortcuts=lambda call: {"shortcuts": call.engine.shortcuts()},
     abort_bash=lambda call: call.engine.shell.abort(),
 )

@@ -16,11 +16,16 @@ let pictures = [];
 let queued = { steering: [], followUp: [] };
 let menu = { items: [], chosen: -1, from: 0, turn: 0 };
 let hasFiles = true;
+const withoutArguments = new Set();
 
 function loadCommands() {
   const id = session.id;
   askHere("get_commands").then((found) => {
-    if (session.id === id) commands = [...OWN_COMMANDS, ...found.commands];
+    if (session.id !== id) return;
+    commands = [...OWN_COMMANDS, ...found.commands];
+    withoutArguments.clear();
+    // It may have been typed before the commands were known.
+    if (document.activeElement === message && message.value.startsWith("/")) suggest();
   }).catch(() => {});
 }
 
@@ -192,12 +197,15 @@ const dropQueued = (list, place) => attempt(async () => {
 function suggest() {
   const before = message.value.slice(0, message.selectionStart);
   const command = /^\/(\S*)$/.exec(before);
+  const argument = /^\/(\S+) (.*)$/.exec(before);
   const file = /(?:^|\s)@([^\s@]*)$/.exec(before);
   const turn = ++menu.turn;
   if (command) {
     const wanted = command[1].toLowerCase();
     const found = commands.filter((one) => one.name.toLowerCase().includes(wanted));
     openMenu(found.map((one) => ({ text: `/${one.name}`, more: one.description ?? "", insert: `/${one.name} ` })), 0);
+  } else if (argument && session.attached && completes(argument[1])) {
+    suggestArguments(argument[1], argument[2], before.length - argument[2].length);
   } else if (file && session.attached && hasFiles) {
     askHere("find_files", { query: file[1], limit: MOST_SHOWN }).then(({ files }) => {
       if (turn !== menu.turn) return;
@@ -208,6 +216,21 @@ function suggest() {
       closeMenu();
     });
   } else closeMenu();
+}
+
+const completes = (name) =>
+  !withoutArguments.has(name) && commands.some((one) => one.name === name && one.source === "extension");
+
+// Offers what an extension completes; a command that completes nothing is not asked about again.
+function suggestArguments(name, prefix, from) {
+  const { turn } = menu;
+  askHere("complete_command", { name, prefix }).then((found) => {
+    if (!found) withoutArguments.add(name);
+    if (turn !== menu.turn) return;
+    const items = found?.items ?? [];
+    if (!items.length || items.some(({ value }) => value === prefix)) closeMenu();
+    else openMenu(items.map(({ value, label, description }) => ({ text: label, more: description ?? "", insert: value })), from);
+  }).catch(closeMenu);
 }
 
 function openMenu(items, from) {

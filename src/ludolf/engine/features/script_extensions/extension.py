@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import LudolfError, dumps
+from ludolf.engine.features.script_extensions.accounts import ScriptAccounts, ScriptProvider
 from ludolf.engine.features.script_extensions.link import ScriptFrame, ScriptLink
 from ludolf.engine.features.script_extensions.providers import ScriptBackend, read_provider
 from ludolf.engine.features.script_extensions.shapes import (
@@ -19,7 +20,13 @@ from ludolf.extensions.api import Api
 from ludolf.extensions.context import CommandContext, Context, TrustContext
 from ludolf.extensions.dialogs import UiMethods
 from ludolf.extensions.hooks import HOOKS
-from ludolf.extensions.registry import Extension, ExtensionCommand, Flag, Registry
+from ludolf.extensions.registry import (
+    Extension,
+    ExtensionCommand,
+    ExtensionShortcut,
+    Flag,
+    Registry,
+)
 from ludolf.extensions.runner import HookHandler
 from ludolf.extensions.sources import note_imports
 from ludolf.functions.isolation import Failed, call
@@ -43,6 +50,8 @@ class ScriptExtension:
         self.commands = CommandContext(registry.runtime, str(extension.path))
         # One-way events that it wants, by the number of the handler.
         self.watches: dict[int, str] = {}
+        # Logins and refreshes of its providers that are under way.
+        self.accounts = ScriptAccounts()
         self._history = history
         self._trust: TrustContext | None = None
         self._handlers: dict[int, tuple[Callable[[], None], HookHandler]] = {}
@@ -99,6 +108,8 @@ class ScriptExtension:
                 self.registry.add_tool(self.extension, tool)
             case "command":
                 self._add_command(name, frame)
+            case "shortcut":
+                self._add_shortcut(str(frame["key"]), frame.get("description"))
             case "flag":
                 kind = bool if frame.get("type") == "boolean" else str
                 default, description = frame.get("default"), frame.get("description")
@@ -161,22 +172,42 @@ class ScriptExtension:
         async def run(args: str, ctx: Any) -> None:
             await link.call("command", {"ext": self.number, "name": name, "args": args})
 
-        description = frame.get("description")
+        async def complete(prefix: str) -> Any:
+            asked = {"ext": self.number, "name": name, "prefix": prefix}
+            return await link.call("completions", asked)
+
         self.extension.commands[name] = ExtensionCommand(
             name=name,
             function=run,
-            description=description if isinstance(description, str) else None,
+            description=_text(frame.get("description")),
+            completions=complete if frame.get("completes") else None,
+        )
+
+    def _add_shortcut(self, key: str, description: Any) -> None:
+        link = self._current()
+
+        async def run(ctx: Any) -> None:
+            await link.call("shortcut", {"ext": self.number, "key": key})
+
+        self.extension.shortcuts[key] = ExtensionShortcut(
+            key=key, function=run, description=_text(description)
         )
 
     def _add_provider(self, frame: ScriptFrame) -> None:
-        backend = None
+        link, name, backend = self._current(), str(frame["name"]), None
         if frame.get("streams"):
             api = frame["config"].get("api")
-            backend = ScriptBackend(self._current(), self.number, str(frame["name"]), api)
+            backend = ScriptBackend(link, self.number, name, api)
+        script = ScriptProvider(link, self.number, name)
         try:
-            self.registry.add_registration(self.extension, read_provider(frame, backend))
+            made = read_provider(frame, backend, script, self.accounts)
+            self.registry.add_registration(self.extension, made)
         except (LudolfError, Failed) as error:
             self.registry.runner.report(str(self.path), "register_provider", str(error))
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 class ScriptOperations:

@@ -11,14 +11,19 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import AssistantMessage
 from ludolf.ai.provider import Provider, Request, ToolSpec
-from ludolf.ai.registry import API_NAMES
 from ludolf.ai.stream import respond
 from ludolf.base import CommandError, uuid7
-from ludolf.engine.features.script_extensions.link import ScriptError, ScriptLink
+from ludolf.engine.features.script_extensions.accounts import (
+    ScriptAccounts,
+    ScriptCatalog,
+    ScriptLogin,
+    ScriptProvider,
+)
+from ludolf.engine.features.script_extensions.link import ScriptError, ScriptFrame, ScriptLink
 from ludolf.engine.features.script_extensions.shapes import encode, raw_messages
 from ludolf.extensions.host import Host
 from ludolf.extensions.payloads import answer_piece
-from ludolf.extensions.providers import DraftWriter, Registration, registration
+from ludolf.extensions.providers import DraftWriter, Registration, own_api, registration
 from ludolf.functions.content import BadAnswer, read_messages
 
 _KNOWN = frozenset(
@@ -36,8 +41,7 @@ class ScriptBackend:
         self._link = link
         self._extension = extension
         self._name = name
-        # The API of a built-in provider keeps its meaning for other models.
-        self.api = api if api and api not in API_NAMES else f"extension:{name}"
+        self.api = own_api(name, api)
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         """Stream the answer of the extension's code.
@@ -88,21 +92,32 @@ class ScriptBackend:
         }
 
 
-def read_provider(frame: Mapping[str, Any], backend: ScriptBackend | None) -> Registration:
+def read_provider(
+    frame: ScriptFrame, backend: ScriptBackend | None, script: ScriptProvider, own: ScriptAccounts
+) -> Registration:
     """Build the registration of a provider from pi's configuration.
 
     Raises:
         BadAnswer: a field is invalid.
     """
-    name = str(frame.get("name"))
+    name = script.name
     config = {key: value for key, value in frame["config"].items() if key in _KNOWN}
-    models = [_without_unknown(model) for model in config.get("models") or ()]
+
+    def known_fields(model: Mapping[str, Any]) -> Mapping[str, Any]:
+        fields = _without_unknown(model)
+        return fields if backend is None else {**fields, "api": backend.api}
+
     if backend is not None:
         config.setdefault("baseUrl", f"extension://{name}")
         config["api"] = backend.api
-        models = [{**model, "api": backend.api} for model in models]
-    config["models"] = models
-    return structs.replace(registration(name, config, None), backend=backend)
+    config["models"] = [known_fields(model) for model in config.get("models") or ()]
+    made = structs.replace(registration(name, config, None), backend=backend)
+    if (title := frame.get("login")) is not None:
+        login = ScriptLogin(script, own, str(title), made.entry.api_key)
+        made = structs.replace(made, login=login)
+    if frame.get("refreshes") or frame.get("adapts"):
+        made = structs.replace(made, catalog=ScriptCatalog(script, own, frame, known_fields))
+    return made
 
 
 def _without_unknown(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -140,6 +140,7 @@ def _provider_status(asker: ScriptAsker, args: Args) -> dict[str, Any]:
         "configured": asker.catalog.admits_provider(name),
         "source": None if origin is None else str(origin),
         "name": name if entry is None or entry.name is None else entry.name,
+        "oauth": asker.catalog.logins.stored(name) is not None,
     }
 
 

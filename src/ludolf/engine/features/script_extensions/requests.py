@@ -7,6 +7,8 @@ from typing import Any
 from msgspec import UNSET
 
 from ludolf.agent.tool import ToolContext, ToolOutput
+from ludolf.ai.access import Access
+from ludolf.ai.models import Model
 from ludolf.base import CommandError
 from ludolf.engine.features.script_extensions import providers
 from ludolf.engine.features.script_extensions.link import TakeUpdate
@@ -85,6 +87,20 @@ async def _input(request: ScriptRequest) -> Any:
 async def _editor(request: ScriptRequest) -> Any:
     title, prefill = request.text("title") or "", request.text("prefill")
     return await request.asker.script.ui.editor(title, prefill, timeout=request.milliseconds())
+
+
+# ---------------------------------------------------------------- logins
+
+
+async def _login_ask(request: ScriptRequest) -> str:
+    asker = request.asker.script.accounts.asker(request.args.get("login"))
+    return await asker.ask(request.text("message") or "", request.text("placeholder"))
+
+
+async def _login_choose(request: ScriptRequest) -> str | None:
+    asker = request.asker.script.accounts.asker(request.args.get("login"))
+    labels = [str(label) for label in request.args.get("labels") or ()]
+    return await asker.choose(request.text("message") or "", labels)
 
 
 # ---------------------------------------------------------------- the session
@@ -184,19 +200,42 @@ async def _run_tool(request: ScriptRequest) -> Any:
 
 
 async def _model_access(request: ScriptRequest) -> dict[str, Any]:
-    catalog, args = request.asker.catalog, request.args
-    model = catalog.find(str(args.get("provider")), str(args.get("id")))
-    access = catalog.access(model) if model is not None else None
+    args = request.args
+    model = request.asker.catalog.find(str(args.get("provider")), str(args.get("id")))
+    access = await _access(request, model) if model is not None else None
     if model is None or access is None:
         raise CommandError(f"No API key for {args.get('provider')}/{args.get('id')}")
     return {"apiKey": access.key, "headers": dict(access.headers), "baseUrl": model.base_url}
 
 
 async def _provider_key(request: ScriptRequest) -> str | None:
-    catalog = request.asker.catalog
-    models = catalog.of_provider(request.text("provider") or "")
-    access = catalog.access(models[0]) if models else None
+    models = request.asker.catalog.of_provider(request.text("provider") or "")
+    access = await _access(request, models[0]) if models else None
     return access.key if access is not None else None
+
+
+async def _access(request: ScriptRequest, model: Model) -> Access | None:
+    catalog = request.asker.catalog
+    if catalog.ends_soon(model):
+        await request.asker.engine.requests.renew(model.provider)
+    return catalog.access(model)
+
+
+async def _refresh_models(request: ScriptRequest) -> dict[str, str]:
+    args, named = request.args, request.args.get("providers")
+    providers = tuple(map(str, named)) if isinstance(named, list) else None
+    network = args.get("allowNetwork")
+    return await request.asker.host.providers.refresh(
+        providers,
+        network=network if isinstance(network, bool) else None,
+        force=args.get("force") is True,
+    )
+
+
+async def _store_models(request: ScriptRequest) -> None:
+    entry = request.args.get("entry")
+    store = request.asker.script.accounts.store(request.args.get("refresh"))
+    await store(entry if isinstance(entry, Mapping) else None)
 
 
 async def _complete(request: ScriptRequest) -> Any:
@@ -212,6 +251,10 @@ REQUESTS: dict[str, Callable[[ScriptRequest], Awaitable[Any]]] = {
     "ui.confirm": _confirm,
     "ui.input": _input,
     "ui.editor": _editor,
+    "login.ask": _login_ask,
+    "login.choose": _login_choose,
+    "refresh_models": _refresh_models,
+    "store_models": _store_models,
     "new_session": _new_session,
     "fork": _fork,
     "switch_session": _switch_session,
@@ -277,9 +320,23 @@ def _set_status(asker: ScriptAsker, args: Args) -> None:
     asker.script.ui.set_status(str(args.get("key")), None if text is None else str(text))
 
 
+def _login_open(asker: ScriptAsker, args: Args) -> None:
+    code, instructions = args.get("code"), args.get("instructions")
+    shown = str(instructions or "Log in with a browser.")
+    if code is not None:
+        shown = f"Enter the code {code} there."
+    asker.script.accounts.asker(args.get("login")).show(str(args.get("url")), shown)
+
+
+def _login_progress(asker: ScriptAsker, args: Args) -> None:
+    asker.script.accounts.asker(args.get("login")).progress(str(args.get("message")))
+
+
 NOTICES: dict[str, Callable[[ScriptAsker, Args], None]] = {
     "send_message": send_message,
     "send_user_message": send_user_message,
+    "login.open": _login_open,
+    "login.progress": _login_progress,
     "abort": lambda asker, _: asker.host.abort(),
     "shutdown": lambda asker, _: asker.host.shutdown(),
     "ui.notify": lambda asker, args: asker.script.ui.notify(
