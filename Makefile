@@ -81,7 +81,7 @@ bench: $(VENV)/.dev ## Measure beside installed peers; PEERS='pi="node cli.js"',
 		$(if $(QUICK),--quick) $(FLAGS)
 
 bench-peers: $(VENV)/.dev ## Install the peers of the bench into BENCH_PEERS (npm, PyPI)
-	@$(PY) -m bench.install_peers $(BENCH_PEERS)
+	@$(PY) -m bench.install_peers $(BENCH_PEERS) $(FLAGS)
 
 bench-page: $(VENV)/.dev ## Measure, then renew the tables and the plot of docs/performance.md
 	@$(PY) -m bench --peers-dir $(BENCH_PEERS) --rounds $(ROUNDS) --page docs/performance.md \

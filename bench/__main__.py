@@ -40,7 +40,7 @@ def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _show(result: dict[str, Any], judged: list[verdicts.Verdict]) -> None:
     parts = [
-        report.head(result),
+        report.caption(result),
         report.table(judged, list(result["programs"])),
         report.bars(judged),
         report.remarks(judged, result["notes"]),
@@ -57,7 +57,7 @@ def _write(
     if arguments.plot:
         arguments.plot.write_text(plot.drawing(judged, programs, result["date"][:10]))
     if arguments.page:
-        tables = page.markdown_tables(judged, programs)
+        tables = page.markdown_tables(judged, programs, report.caption(result))
         arguments.page.write_text(page.rewrite(arguments.page.read_text(), tables))
         say(f"{arguments.page}: new tables: {', '.join(tables) or 'none'}")
 

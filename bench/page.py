@@ -16,8 +16,13 @@ _MARKED = re.compile(r"(<!-- bench: (?P<name>\w+) -->\n).*?(\n<!-- end -->)", re
 _RATIO = -3
 
 
-def markdown_tables(judged: Sequence[Verdict], programs: Sequence[Program]) -> dict[str, str]:
-    """Return a table for each section that has a figure of Ludolf on every line."""
+def markdown_tables(
+    judged: Sequence[Verdict], programs: Sequence[Program], caption: str
+) -> dict[str, str]:
+    """Return a table for each section that has a figure of Ludolf on every line.
+
+    A sentence about the run follows each table.
+    """
     by_key = {each.key: each for each in judged}
     keys = {name: [line.key for line in lines] for name, lines in SECTIONS.items()}
     tables = {
@@ -27,7 +32,7 @@ def markdown_tables(judged: Sequence[Verdict], programs: Sequence[Program]) -> d
     }
     if all(rule.key in by_key for rule in RULES):
         tables["growth"] = _growth([by_key[rule.key] for rule in RULES])
-    return tables
+    return {name: f"{table}\n\n{caption}" for name, table in tables.items()}
 
 
 def rewrite(text: str, tables: Mapping[str, str]) -> str:

@@ -24,13 +24,15 @@ def table(verdicts: Sequence[Verdict], names: Sequence[str]) -> str:
     )
 
 
-def head(result: Mapping[str, Any]) -> str:
-    """Describe the run: date, rounds, interpreter, machine."""
-    machine = result["machine"]
+def caption(result: Mapping[str, Any]) -> str:
+    """Describe the run: rounds, date, interpreter, machine, load."""
+    machine, rounds = result["machine"], result["rounds"]
+    how = "One round" if rounds == 1 else f"The median of {rounds} rounds"
+    size = " with small sizes" if result["quick"] else ""
     build = machine.get("build", "build not recorded")
     return (
-        f"{result['date']}, rounds: {result['rounds']}, Python {machine['python']} ({build}), "
-        f"{machine['processors']} processors, load {result['load']:.1f}"
+        f"{how}{size} on {result['date'][:10]}; Python {machine['python']} ({build}), "
+        f"{machine['processors']} processors, load {result['load']:.1f} before it."
     )
 
 

@@ -22,7 +22,7 @@ def record(stage: Stage, rounds: int) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%MZ"),
         "programs": {each.name: _about(each) for each in stage.programs},
         "machine": machine(),
-        "load": os.getloadavg()[2],
+        "load": stage.load_before,
         "rounds": rounds,
         "quick": stage.quick,
         "figures": summaries(stage, median),

@@ -1,6 +1,7 @@
 """State of a benchmark run: programs with their homes, the model server, and the figures."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ class Stage:
         self.programs = programs
         self.quick = quick
         self.root = root
+        self.load_before = os.getloadavg()[0]
         self.figures: dict[str, Values] = {program.name: {} for program in programs}
         self.notes: dict[str, dict[str, str]] = {program.name: {} for program in programs}
         self._homes = {program.name: Home(root, program, port) for program in programs}

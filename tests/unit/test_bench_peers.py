@@ -130,11 +130,13 @@ def test_only_tables_that_were_measured_whole_are_renewed() -> None:
     programs = [ours(), OTHER, BASE]
     figures = _figures("ludolf", "codex", "pi")
     figures["ludolf"][COUNTS[0].key] = 1.0
-    tables = page.markdown_tables(verdicts.judge(figures, verdicts.bases(programs)), programs)
+    judged = verdicts.judge(figures, verdicts.bases(programs))
+    tables = page.markdown_tables(judged, programs, "One round.")
     assert set(tables) == {"field"}
     old = "a\n<!-- bench: field -->\nx\n<!-- end -->\nb\n<!-- bench: counts -->\ny\n<!-- end -->\n"
     new = page.rewrite(old, tables)
     assert re.search(r"field -->\n\| line \| unit \| Ludolf \| codex 1.0 \| pi 0.87.1 \|", new)
+    assert "\n\nOne round.\n<!-- end -->\nb\n" in new
     assert new.endswith("b\n<!-- bench: counts -->\ny\n<!-- end -->\n")
 
 
