@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bench.process import Memory, cpu_seconds, family, memory
+from bench.process import Memory, family, family_cpu_seconds, memory
 
 A = TypeVar("A", bound="Agent")
 READ = 1 << 20
@@ -86,7 +86,8 @@ class Agent:
         return self._process.pid
 
     def cpu(self) -> float:
-        return cpu_seconds(self.pid)
+        """Return the CPU seconds of the program and its live child processes."""
+        return family_cpu_seconds(self.pid)
 
     def memory(self) -> Memory:
         return memory(self.pid)

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from bench.agent import Agent
+from bench.process import cpu_seconds
 from bench.programs import Program
 from bench.stage import Stage
 
@@ -35,7 +36,8 @@ def measure(stage: Stage) -> None:
 def _steps(agent: Agent) -> Iterator[tuple[str, float]]:
     """Yield seconds since the start. The prompt follows the session at once."""
     yield "start", agent.greet() - agent.started
-    yield "start.cpu", agent.cpu()
+    # The time of the process alone is read at once and does not delay the session.
+    yield "start.cpu", cpu_seconds(agent.pid)
     yield "ready", agent.open_session() - agent.started
     agent.prompt(_PROMPT)
     agent.wait(lambda: agent.first_update is not None, _PATIENCE, "first delta")
