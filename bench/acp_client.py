@@ -64,7 +64,5 @@ class EditorAgent(JsonRpcAgent):
         elif b'"session/update"' not in head:
             self._keep(line, now)
             reply = self._replies.pop(self._prompted, None)
-            if reply is not None and not reply["success"]:
-                self.failure = f"the prompt was refused: {str(reply.get('error'))[:200]}"
-            elif reply is not None:
-                self._end_run(now)
+            if reply is not None:
+                self._end_run(now, failed=not reply["success"], line=line)

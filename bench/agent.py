@@ -220,8 +220,12 @@ class Agent:
         if self.first_update is None:
             self.first_update = now
 
-    def _end_run(self, now: float) -> None:
-        self.events.append((now, self._end_of_run))
+    def _end_run(self, now: float, *, failed: bool, line: bytes) -> None:
+        """Record the end of a run, or why it failed."""
+        if failed:
+            self.failure = f"the run failed: {line[-300:].decode(errors='replace')}"
+        else:
+            self.events.append((now, self._end_of_run))
 
     def _line(self, line: bytes, now: float) -> None:
         head = line[:96]

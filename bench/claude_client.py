@@ -37,9 +37,7 @@ class ClaudeAgent(Agent):
         elif b'"control_response"' in head:
             self._keep(line, now)
         elif b'"duration_api_ms":' in line:  # the result of a run; its type is not at a fixed place
-            if b'"is_error":true' in line:
-                self.failure = f"the run failed: {line[-300:].decode(errors='replace')}"
-            self._end_run(now)
+            self._end_run(now, failed=b'"is_error":true' in line, line=line)
 
     def _keep(self, line: bytes, now: float) -> None:
         reply = msgspec.json.decode(line)["response"]

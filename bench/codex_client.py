@@ -25,6 +25,6 @@ class CodexAgent(JsonRpcAgent):
         if b'"item/agentMessage/delta"' in head:
             self._count_delta(now)
         elif b'"turn/completed"' in head:
-            self._end_run(now)
+            self._end_run(now, failed=b'"status":"failed"' in line, line=line)
         elif b'"method":' not in head:
             self._keep(line, now)
