@@ -1,5 +1,7 @@
 """Client of `codex app-server` on its pipes: threads and turns over JSON-RPC."""
 
+import msgspec
+
 from bench.acp_client import JsonRpcAgent
 
 _HEAD = 100
@@ -25,6 +27,7 @@ class CodexAgent(JsonRpcAgent):
         if b'"item/agentMessage/delta"' in head:
             self._count_delta(now)
         elif b'"turn/completed"' in head:
-            self._end_run(now, failed=b'"status":"failed"' in line, line=line)
+            status = msgspec.json.decode(line)["params"]["turn"]["status"]
+            self._end_run(now, failed=status == "failed", line=line)
         elif b'"method":' not in head:
             self._keep(line, now)
