@@ -85,7 +85,7 @@ bench-peers: $(VENV)/.dev ## Install the peers of the bench into BENCH_PEERS (np
 
 bench-page: $(VENV)/.dev ## Measure, then renew the tables and the plot of docs/performance.md
 	@$(PY) -m bench --peers-dir $(BENCH_PEERS) --rounds $(ROUNDS) --page docs/performance.md \
-		--plot docs/images/performance.svg
+		--plot docs/images/performance.svg $(FLAGS)
 
 check: $(VENV)/.dev ## Formatting, lint, types, and the house test
 	@$(PY) -m ruff format --check
