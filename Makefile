@@ -11,6 +11,7 @@ MCP_PEERS ?= build/mcp
 EDITORS ?= build/editors
 FLEET ?= build/fleet
 PACKAGES ?= build/packages
+BENCH_PEERS ?= build/peers
 ROUNDS ?= 1
 
 VENV := .venv
@@ -23,7 +24,7 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 
 .DEFAULT_GOAL := help
 .PHONY: help run test soak audit test-peers test-clients test-mcp test-packages test-fleet test-editors \
-	test-local-model bench check fmt screenshots docs setup lock clean
+	test-local-model bench bench-peers bench-page check fmt screenshots docs setup lock clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,7 +78,15 @@ test-local-model: $(VENV)/.dev ## Ask a real model; LUDOLF_TEST_GGUF names its G
 	@$(PY) -m pytest tests/local_model -p no:xdist --durations=0
 
 bench: $(VENV)/.dev ## Measure beside installed peers; PEERS='pi="node cli.js"', QUICK=1, ROUNDS=3
-	@$(PY) -m bench --peers "$$PEERS" --rounds $(ROUNDS) $(if $(QUICK),--quick)
+	@$(PY) -m bench --peers "$$PEERS" --peers-dir $(BENCH_PEERS) --rounds $(ROUNDS) \
+		$(if $(QUICK),--quick) $(FLAGS)
+
+bench-peers: $(VENV)/.dev ## Install the peers of the bench into BENCH_PEERS (npm, PyPI)
+	@$(PY) -m bench.install_peers $(BENCH_PEERS) $(FLAGS)
+
+bench-page: $(VENV)/.dev ## Measure, then renew the tables and the plot of docs/performance.md
+	@$(PY) -m bench --peers-dir $(BENCH_PEERS) --rounds $(ROUNDS) --page docs/performance.md \
+		--plot docs/images/performance.svg $(FLAGS)
 
 check: $(VENV)/.dev ## Formatting, lint, types, and the house test
 	@$(PY) -m ruff format --check

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import report, results, verdicts
+from bench import page, plot, report, results, verdicts
 from bench.lines import GROUPS
 from bench.programs import Program, find_peers, ours
 from bench.stage import open_stage, say
@@ -16,12 +16,14 @@ def main() -> int:
     result = results.last() if arguments.last else _measure(arguments)
     programs = [Program(name, command=(), **about) for name, about in result["programs"].items()]
     judged = verdicts.judge(result["figures"], verdicts.bases(programs))
-    _show(result, judged, arguments)
+    _show(result, judged)
+    _write(result, judged, programs, arguments)
     return int(any(each.over for each in judged if each.is_rule or not result["quick"]))
 
 
 def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    programs = [ours(), *([] if arguments.alone else find_peers(arguments.peers))]
+    peers = [] if arguments.alone else find_peers(arguments.peers, arguments.peers_dir)
+    programs = [ours(), *peers]
     for program in programs:
         say(f"{program.name}: {program.kind} {program.version}")
     with open_stage(programs, quick=arguments.quick) as stage:
@@ -36,22 +38,37 @@ def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def _show(
-    result: dict[str, Any], judged: list[verdicts.Verdict], arguments: argparse.Namespace
-) -> None:
+def _show(result: dict[str, Any], judged: list[verdicts.Verdict]) -> None:
     parts = [
-        report.table(judged, list(result["programs"]), markdown=arguments.markdown),
+        report.caption(result),
+        report.table(judged, list(result["programs"])),
         report.bars(judged),
         report.remarks(judged, result["notes"]),
     ]
     sys.stdout.write("\n\n".join(filter(None, parts)) + "\n")
-    if arguments.svg:
-        arguments.svg.write_text(report.drawing(judged))
+
+
+def _write(
+    result: dict[str, Any],
+    judged: list[verdicts.Verdict],
+    programs: list[Program],
+    arguments: argparse.Namespace,
+) -> None:
+    if arguments.plot:
+        arguments.plot.write_text(plot.drawing(judged, programs, result["date"][:10]))
+    if arguments.page:
+        tables = page.markdown_tables(judged, programs, report.caption(result))
+        arguments.page.write_text(page.rewrite(arguments.page.read_text(), tables))
+        say(f"{arguments.page}: new tables: {', '.join(tables) or 'none'}")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--peers", default="", help="NAME[:KIND]=COMMAND ...; KIND is pi, omp, tau")
+    kinds = "KIND is pi, omp, tau, codex, goose, claude or opencode"
+    parser.add_argument("--peers", default="", help=f"NAME[:KIND]=COMMAND ...; {kinds}")
+    parser.add_argument(
+        "--peers-dir", type=Path, help="also measure what `bench.install_peers` put there"
+    )
     parser.add_argument("--alone", action="store_true", help="measure no peers")
     parser.add_argument(
         "--only", help=f"groups to measure, of {','.join(GROUPS)}; results are not stored"
@@ -61,8 +78,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="small sizes; results are not stored")
     parser.add_argument("--last", action="store_true", help="show the last stored run")
-    parser.add_argument("--markdown", action="store_true", help="print the table in Markdown")
-    parser.add_argument("--svg", type=Path, help="write a chart of the ratios to this file")
+    parser.add_argument("--plot", type=Path, help="write the costs relative to Ludolf as SVG")
+    parser.add_argument(
+        "--page", type=Path, help="renew the tables of this page that were measured as a whole"
+    )
     return parser.parse_args()
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bench.process import Memory, cpu_seconds, family, memory
+from bench.process import Memory, family, family_cpu_seconds, memory
 
 A = TypeVar("A", bound="Agent")
 READ = 1 << 20
@@ -43,9 +43,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Agent:
+    # Seconds for one run.
+    patience = 900.0
+
     def __init__(
         self, command: Sequence[str], env: Mapping[str, str], cwd: Path, *, settles: bool
     ) -> None:
+        self._cwd = cwd
         self._errors = open(cwd / "stderr.txt", "ab")  # noqa: SIM115  # closed with the process
         self.started = time.perf_counter()
         self._process = subprocess.Popen(
@@ -70,6 +74,7 @@ class Agent:
         self._number = 0
         self._replies: dict[str, dict[str, Any]] = {}
         self.ended = False
+        self.failure = ""
         self.bytes_out = 0
         self.updates = 0
         self.shell_updates = 0
@@ -81,7 +86,8 @@ class Agent:
         return self._process.pid
 
     def cpu(self) -> float:
-        return cpu_seconds(self.pid)
+        """Return the CPU seconds of the program and its live child processes."""
+        return family_cpu_seconds(self.pid)
 
     def memory(self) -> Memory:
         return memory(self.pid)
@@ -96,11 +102,17 @@ class Agent:
         return name
 
     def write(self, data: bytes) -> None:
-        """Write all data, reading output of the agent meanwhile."""
+        """Write all data, reading output of the agent meanwhile.
+
+        Raises:
+            Silent: the agent has ended.
+        """
         left = memoryview(data)
         while left:
             try:
                 left = left[os.write(self._in, left) :]
+            except BrokenPipeError:
+                raise Silent("the program ended") from None
             except BlockingIOError:
                 with selectors.DefaultSelector() as both:
                     both.register(self._in, selectors.EVENT_WRITE)
@@ -120,22 +132,38 @@ class Agent:
             raise Silent(f"{kind} was refused: {str(reply.get('error'))[:200]}")
         return reply
 
+    def greet(self) -> float:
+        """Ask for the first reply of the program; returns its time."""
+        return float(self.ask("get_state")["at"])
+
+    def open_session(self) -> float:
+        """Open a session for prompts; returns the time of the answer. RPC mode starts with one."""
+        return time.perf_counter()
+
+    def prompt(self, text: str) -> None:
+        """Send a prompt; `is_idle` says when its run has ended."""
+        self.send("prompt", message=text)
+
     def reply(self, name: str, timeout: float = 60) -> dict[str, Any]:
-        self.wait(lambda: name in self._replies, timeout, f"a reply to {name}")
+        self.wait(lambda: name in self._replies, timeout, f"reply to {name}")
         return self._replies.pop(name)
 
     # ------------------------------------------------------------ input
 
-    def wait(self, done: Callable[[], bool], timeout: float, what: str = "an event") -> None:
+    def wait(self, done: Callable[[], bool], timeout: float, what: str = "event") -> None:
         """Read until the condition holds.
 
         Raises:
-            Silent: the timeout expired, or the agent ended.
+            Silent: the timeout expired, the agent ended, or it reported a failed run.
         """
         deadline = time.perf_counter() + timeout
         while not done():
             left = deadline - time.perf_counter()
-            if left <= 0 or self.ended:
+            if self.failure:
+                raise Silent(self.failure)
+            if self.ended:
+                raise Silent(f"no {what}: the program ended")
+            if left <= 0:
                 raise Silent(f"no {what} within {timeout:.0f} s")
             if self._selector.select(left):
                 self._take()
@@ -154,15 +182,14 @@ class Agent:
         """Return whether a run has ended since the event of this number."""
         return any(name == self._end_of_run for _, name in self.events[since:])
 
-    def run(self, prompt: str, timeout: float = 900) -> Run:
+    def run(self, prompt: str, timeout: float | None = None) -> Run:
         """Send a prompt and wait until the agent is idle again."""
         since, updates, sizes = len(self.events), self.updates, self.bytes_out
         self.first_update = None
         cpu, start = self.cpu(), time.perf_counter()
-        name = self.send("prompt", message=prompt)
-        self.wait(lambda: self.is_idle(since), timeout, f"end of {prompt[:40]!r}")
+        self.prompt(prompt)
+        self.wait(lambda: self.is_idle(since), timeout or self.patience, f"end of {prompt[:40]!r}")
         end = next(at for at, kind in self.events[since:] if kind == self._end_of_run)
-        self._replies.pop(name, None)
         self.rest(0.05)  # pending writes belong to the run
         return Run(
             wall=end - start,
@@ -188,12 +215,22 @@ class Agent:
         if rest:
             self._parts.append(rest)
 
+    def _count_delta(self, now: float) -> None:
+        self.updates += 1
+        if self.first_update is None:
+            self.first_update = now
+
+    def _end_run(self, now: float, *, failed: bool, line: bytes) -> None:
+        """Record the end of a run, or why it failed."""
+        if failed:
+            self.failure = f"the run failed: {line[-300:].decode(errors='replace')}"
+        else:
+            self.events.append((now, self._end_of_run))
+
     def _line(self, line: bytes, now: float) -> None:
         head = line[:96]
         if b'"message_update"' in head:
-            self.updates += 1
-            if self.first_update is None:
-                self.first_update = now
+            self._count_delta(now)
         elif b'"bash_execution_update"' in head or b'"bash_output"' in head:
             self.shell_updates += 1
         elif b'"response"' in head:

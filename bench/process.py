@@ -1,5 +1,6 @@
 """Read CPU time and memory of a process (Linux)."""
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -22,6 +23,15 @@ def cpu_seconds(pid: int) -> float:
     # The CPU clock of another process, as in clock_getcpuclockid(3), has a resolution of a
     # nanosecond; /proc counts in ticks of ten milliseconds.
     return time.clock_gettime((~pid << 3) | _SCHED_CLOCK)
+
+
+def family_cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and its live descendants."""
+    total = 0.0
+    for each in family(pid):
+        with contextlib.suppress(OSError):  # the process has ended
+            total += cpu_seconds(each)
+    return total
 
 
 def memory(pid: int) -> Memory:

@@ -7,25 +7,34 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from bench.acp_client import EditorAgent
 from bench.agent import Agent
+from bench.claude_client import ClaudeAgent
+from bench.codex_client import CodexAgent
+from bench.other_homes import LAUNCHES, OFFLINE
 from ludolf import __version__
 
-Kind = Literal["ludolf", "pi", "omp", "tau", "codex", "opencode"]
-# Programs with other protocols, which are compared as servers only.
-SERVERS: tuple[Kind, ...] = ("codex", "opencode")
-PEERS: tuple[Kind, ...] = ("pi", "omp", "tau", *SERVERS)
+Kind = Literal["ludolf", "pi", "omp", "tau", "codex", "goose", "claude", "opencode"]
+# Programs with protocols of their own, which are compared where the protocols have the same step.
+OTHERS: dict[Kind, type[Agent]] = {
+    "codex": CodexAgent,
+    "goose": EditorAgent,
+    "claude": ClaudeAgent,
+    "opencode": EditorAgent,
+}
+PEERS: tuple[Kind, ...] = ("pi", "omp", "tau", *OTHERS)
 OURS = "ludolf"
+PEERS_FILE = "peers.json"
 ROOT = Path(__file__).parents[1]
 # Since this release, pi does not send the whole message with each delta.
 LEAN_SINCE = (0, 84)
 _KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "TMPDIR")
-_CLOSED_PORT = "http://127.0.0.1:9"
 _WINDOW = 100_000_000
 
 
@@ -38,12 +47,12 @@ class Program(msgspec.Struct, frozen=True):
     @property
     def is_fat(self) -> bool:
         """Return whether it sends the whole message with each delta."""
-        return self.kind != "ludolf" and not self.is_server and not self.is_lean
+        return self.kind != "ludolf" and not self.is_other and not self.is_lean
 
     @property
-    def is_server(self) -> bool:
-        """Return whether it is only measured as a server of many sessions."""
-        return self.kind in SERVERS
+    def is_other(self) -> bool:
+        """Return whether it has a protocol of its own."""
+        return self.kind in OTHERS
 
     @property
     def is_lean(self) -> bool:
@@ -54,17 +63,9 @@ def ours() -> Program:
     return Program(OURS, "ludolf", (sys.executable, "-m", "ludolf"), __version__)
 
 
-def find_peers(names: str) -> list[Program]:
-    """Return the programs in `NAME[:KIND]=COMMAND …`, and others of `PEERS` on PATH."""
-    peers: dict[str, Program] = {}
-    for word in shlex.split(names):
-        head, _, command = word.partition("=")
-        name, _, kind = head.partition(":")
-        kind = kind or name
-        if kind not in PEERS or not command:
-            sys.exit(f"PEERS: not NAME[:{'|'.join(PEERS)}]=COMMAND: {word}")
-        words = tuple(shlex.split(command))
-        peers[name] = Program(name, kind, words, version_of(words))
+def find_peers(names: str, folder: Path | None = None) -> list[Program]:
+    """Return the programs in `NAME[:KIND]=COMMAND …`, in the folder, and others on PATH."""
+    peers = {each.name: each for each in (*_named_peers(names), *_installed_peers(folder))}
     for name in PEERS:
         path = shutil.which(name)
         if path and not any(each.kind == name for each in peers.values()):
@@ -72,10 +73,28 @@ def find_peers(names: str) -> list[Program]:
     return list(peers.values())
 
 
-def version_of(command: Sequence[str]) -> str:
-    done = subprocess.run(
-        [*command, "--version"], capture_output=True, text=True, check=False, timeout=60
-    )
+def _named_peers(names: str) -> Iterator[Program]:
+    for word in shlex.split(names):
+        head, _, command = word.partition("=")
+        name, _, kind = head.partition(":")
+        kind = kind or name
+        if kind not in PEERS or not command:
+            sys.exit(f"PEERS: not NAME[:{'|'.join(PEERS)}]=COMMAND: {word}")
+        words = tuple(shlex.split(command))
+        yield Program(name, kind, words, version_of(words))
+
+
+def _installed_peers(folder: Path | None) -> list[Program]:
+    file = folder / PEERS_FILE if folder else None
+    if file is None or not file.is_file():
+        return []
+    return msgspec.json.decode(file.read_bytes(), type=list[Program])
+
+
+def version_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
+    """Return the version that a program prints, or a question mark."""
+    words = [*command, "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, env=env)
     match = re.search(r"\d+\.\d+[\w.]*", done.stdout + done.stderr)
     return match[0] if match else "?"
 
@@ -100,23 +119,28 @@ class Home:
         (self.agent / "models.json").write_text(models)
         (self.agent / "models.yml").write_text(models)
         (self.folder / ".tau" / "providers.json").write_text(json.dumps(_tau_providers(port)))
+        launch = LAUNCHES.get(program.kind)
+        self._launch = launch(self.folder, port) if launch else None
 
     def start(self, *more: str, dialect: str = "pi-delta") -> Agent:
         """Start the program; `dialect` applies to Ludolf only."""
         words = [*self.words(dialect), *more]
-        return Agent(words, self.env(), self.work, settles=self.settles(dialect))
+        agent = OTHERS.get(self.program.kind, Agent)
+        return agent(words, self.env(), self.work, settles=self.settles(dialect))
 
     def words(self, dialect: str) -> list[str]:
         """Return the command line; `acp` and `serve` are modes of Ludolf, `terminal` also of pi."""
-        return [*self.program.command, *self._arguments(dialect)]
+        return [*self.program.command, *self.arguments(dialect)]
 
     def ready(self, *more: str, dialect: str = "pi-delta") -> Agent:
-        """Start the program and wait for its first reply."""
+        """Start the program and wait until a session is ready."""
         agent = self.start(*more, dialect=dialect)
         try:
-            agent.ask("get_state")
+            agent.greet()
+            agent.open_session()
         except BaseException:
             agent.kill()
+            agent.close()
             raise
         return agent
 
@@ -139,13 +163,16 @@ class Home:
             "no_proxy": "127.0.0.1,localhost",
             "NO_PROXY": "127.0.0.1,localhost",
         }
-        if self.program.kind in ("omp", "tau"):  # block their requests for model catalogs
-            env |= {"HTTPS_PROXY": _CLOSED_PORT, "HTTP_PROXY": _CLOSED_PORT}
+        if self.program.kind not in ("ludolf", "pi"):  # these ask for catalogs of models
+            env |= OFFLINE
+        if self._launch is not None:
+            env |= self._launch.env
         if self.program.kind == "ludolf":
             env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "LUDOLF_LOCAL_SERVERS": "0"}
         return env
 
-    def _arguments(self, dialect: str) -> list[str]:
+    def arguments(self, dialect: str) -> list[str]:
+        """Return the words after the command."""
         model = ["--provider", "bench", "--model", "bench"]
         session = ["--session-dir", str(self.sessions), "--thinking", "low"]
         match self.program.kind:
@@ -164,8 +191,9 @@ class Home:
                 return ["--mode", "rpc", *session, *more]
             case "tau":
                 return ["--mode", "rpc", *model, "--no-extensions"]
-            case "codex" | "opencode":
-                return []  # see `served_peers.py`
+            case _:
+                assert self._launch is not None
+                return list(self._launch.words)
 
 
 def _provider(port: int) -> Mapping[str, Any]:

@@ -4,7 +4,10 @@ import datetime
 import json
 import os
 import platform
+import sysconfig
+from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench.programs import Program
@@ -19,10 +22,11 @@ def record(stage: Stage, rounds: int) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%MZ"),
         "programs": {each.name: _about(each) for each in stage.programs},
         "machine": machine(),
-        "load": os.getloadavg()[2],
+        "load": stage.load_before,
         "rounds": rounds,
         "quick": stage.quick,
-        "figures": medians(stage),
+        "figures": summaries(stage, median),
+        "minima": summaries(stage, min),
         "notes": {name: notes for name, notes in stage.notes.items() if notes},
     }
 
@@ -38,14 +42,11 @@ def last(file: Path = FILE) -> dict[str, Any]:
     return result
 
 
-def medians(stage: Stage) -> dict[str, dict[str, float]]:
+def summaries(stage: Stage, summary: Callable[[list[float]], float]) -> dict[str, dict[str, float]]:
+    """Return one figure for each program and line, of the values of all rounds."""
     return {
-        program.name: {
-            key: float(f"{value:.4g}")
-            for key in stage.figures[program.name]
-            if (value := stage.value(program.name, key)) is not None
-        }
-        for program in stage.programs
+        name: {key: float(f"{summary(values):.4g}") for key, values in lines.items() if values}
+        for name, lines in stage.figures.items()
     }
 
 
@@ -58,7 +59,18 @@ def machine() -> dict[str, Any]:
         "processors": os.cpu_count(),
         "memory_gib": round(memory / (1 << 30)),
         "python": platform.python_version(),
+        "build": python_build(),
     }
+
+
+def python_build() -> str:
+    """Return how the interpreter was optimized, as far as its recorded flags show it."""
+    options = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    flags = sysconfig.get_config_var("CFLAGS_NODIST") or ""
+    profiled = "--enable-optimizations" in options or "-fprofile-use" in flags
+    linked = "--with-lto" in options or "-flto" in flags
+    words = [word for word, known in (("PGO", profiled), ("LTO", linked)) if known]
+    return " and ".join(words) or "no PGO recorded"
 
 
 def _about(program: Program) -> dict[str, str]:

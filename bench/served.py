@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bench.agent import Silent
-from bench.process import Memory, cpu_seconds, family, memory
+from bench.process import Memory, family_cpu_seconds, memory
 from bench.programs import Home
 
 _READ = 1 << 20
@@ -83,7 +83,7 @@ class MeasuredServer(ABC):
         return self._process.pid
 
     def cpu(self) -> float:
-        return sum(map(cpu_seconds, family(self.pid)))
+        return family_cpu_seconds(self.pid)
 
     def memory(self) -> Memory:
         return memory(self.pid)

@@ -12,16 +12,6 @@ from bench.programs import Home
 from bench.served import PATIENCE, MeasuredServer, RunEnds, ServedClient
 
 _ADDRESS = re.compile(rb"(?:ws|http)://127\.0\.0\.1:\d+")
-_CODEX_CONFIG = """
-model = "bench"
-model_provider = "bench"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-[model_providers.bench]
-name = "bench"
-base_url = "http://127.0.0.1:{port}/v1"
-wire_api = "responses"
-"""
 
 
 class PeerServer(MeasuredServer):
@@ -30,10 +20,10 @@ class PeerServer(MeasuredServer):
     _web: aiohttp.ClientSession
     _draining: asyncio.Task[None]
 
-    async def _launch(self, *words: str, **env: str) -> str:
+    async def _launch(self, *words: str) -> str:
         """Start the program; returns its address."""
         self._web = aiohttp.ClientSession()
-        out = await self._spawn(*self.home.program.command, *words, **env)
+        out = await self._spawn(*self.home.program.command, *words)
         found = None
         try:
             async with asyncio.timeout(PATIENCE):
@@ -59,11 +49,8 @@ async def _drain(out: asyncio.StreamReader) -> None:
 
 class CodexServer(PeerServer):
     async def start(self) -> None:
-        folder = self.home.folder / ".codex"
-        folder.mkdir(exist_ok=True)
-        (folder / "config.toml").write_text(_CODEX_CONFIG.format(port=self.home.port))
         words = ("app-server", "--listen", "ws://127.0.0.1:0")
-        self._address = await self._launch(*words, CODEX_HOME=str(folder))
+        self._address = await self._launch(*words)
 
     async def _connect(self) -> "CodexClient":
         client = CodexClient(self.home, await self._web.ws_connect(self._address, max_msg_size=0))
@@ -124,10 +111,7 @@ class CodexClient(ServedClient):
 
 class OpencodeServer(PeerServer):
     async def start(self) -> None:
-        file = self.home.folder / "opencode.json"
-        file.write_text(json.dumps(_opencode_config(self.home.port)))
-        words = ("serve", "--port", "0", "--pure")
-        self._address = await self._launch(*words, OPENCODE_CONFIG=str(file))
+        self._address = await self._launch("serve", "--port", "0", "--pure")
 
     async def _connect(self) -> "OpencodeClient":
         query = {"directory": str(self.home.work)}
@@ -195,17 +179,3 @@ class OpencodeClient(ServedClient):
 
 def _session_of(line: bytes) -> str:
     return str(json.loads(line.removeprefix(b"data: "))["properties"]["sessionID"])
-
-
-def _opencode_config(port: int) -> dict[str, Any]:
-    options = {"baseURL": f"http://127.0.0.1:{port}/v1", "apiKey": "none"}
-    limit = {"context": 1_000_000, "output": 32_000}
-    models = {"bench": {"name": "bench", "limit": limit}}
-    provider = {"npm": "@ai-sdk/anthropic", "name": "bench", "options": options, "models": models}
-    return {
-        "provider": {"bench": provider},
-        "model": "bench/bench",
-        "small_model": "bench/bench",
-        "autoupdate": False,
-        "share": "disabled",
-    }

@@ -43,23 +43,8 @@ def event(kind: str, **fields: Any) -> bytes:
 
 
 def said(count: int) -> bytes:
-    """Return an answer of this many deltas; the first quarter is thinking."""
-    thought = count // 4
-    parts = [_start()]
-    if thought:
-        parts += _block(
-            0, {"type": "thinking", "thinking": "", "signature": ""}, _thoughts(thought)
-        )
-    place = int(thought > 0)
-    spoken = ({"type": "text_delta", "text": word(n)} for n in range(thought, count))
-    parts += _block(place, {"type": "text", "text": ""}, spoken)
-    return b"".join((*parts, _stop("end_turn", count)))
-
-
-def _thoughts(count: int) -> Iterator[dict[str, str]]:
-    for number in range(count):
-        yield {"type": "thinking_delta", "thinking": word(number)}
-    yield {"type": "signature_delta", "signature": "c2ln"}
+    """Return an answer of this many deltas."""
+    return b"".join(pieces_of_text(count))
 
 
 def pieces_of_text(count: int) -> list[bytes]:

@@ -1,6 +1,7 @@
 """State of a benchmark run: programs with their homes, the model server, and the figures."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ class Stage:
         self.programs = programs
         self.quick = quick
         self.root = root
+        self.load_before = os.getloadavg()[0]
         self.figures: dict[str, Values] = {program.name: {} for program in programs}
         self.notes: dict[str, dict[str, str]] = {program.name: {} for program in programs}
         self._homes = {program.name: Home(root, program, port) for program in programs}
@@ -40,14 +42,17 @@ class Stage:
         self.figures[program.name].setdefault(key, []).append(value)
         say(f"  {program.name:8} {key:18} {value:.4g}")
 
+    def put_all(self, program: Program, key: str, values: list[float]) -> None:
+        """Add the values of a line that is measured several times in a round."""
+        if values:
+            self.figures[program.name].setdefault(key, []).extend(values)
+            say(f"  {program.name:8} {key:18} {min(values):.4g} / {median(values):.4g}")
+
     def note(self, program: Program, key: str, text: str) -> None:
         """Record why a program has no figure on a line."""
+        text = text.replace(str(self.root), "HOME")
         self.notes[program.name][key] = text
         say(f"  {program.name:8} {key:18} -- {text}")
-
-    def value(self, program: str, key: str) -> float | None:
-        values = self.figures.get(program, {}).get(key)
-        return median(values) if values else None
 
     @contextmanager
     def agent(self, program: Program, *more: str, dialect: str = "pi-delta") -> Iterator[Agent]:
@@ -74,16 +79,16 @@ class Stage:
         for key, value in json.loads(done.stdout).items():
             self.put(program, key, value)
 
-    def each(self, key: str, measure: Callable[[Program], None]) -> None:
+    def each(self, key: str, measure: Callable[[Program], None], *, others: bool = False) -> None:
         """Measure every program; errors are recorded as notes.
 
         An old pi is skipped if a current pi is measured too: it is only the base of the lines
-        with whole messages. Servers have lines of their own.
+        with whole messages. `others` includes programs with protocols of their own.
         """
         lean = any(program.is_lean for program in self.programs)
         for program in self.programs:
             is_old = lean and program.kind == "pi" and program.is_fat
-            if not is_old and not program.is_server:
+            if not is_old and (others or not program.is_other):
                 self.attempt(program, key, measure)
 
     def attempt(self, program: Program, key: str, measure: Callable[[Program], None]) -> None:

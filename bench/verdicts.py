@@ -37,6 +37,7 @@ def bases(programs: Sequence[Program]) -> dict[str, str | None]:
         "fat": next((each.name for each in pis if not each.is_lean), None),
         "omp": next((each.name for each in programs if each.kind == "omp"), None),
         "codex": next((each.name for each in programs if each.kind == "codex"), None),
+        "goose": next((each.name for each in programs if each.kind == "goose"), None),
         "none": None,
     }
 
@@ -44,7 +45,7 @@ def bases(programs: Sequence[Program]) -> dict[str, str | None]:
 def judge(figures: Figures, base_of: Mapping[str, str | None]) -> list[Verdict]:
     """One verdict for each line and rule that ours has a figure on."""
     lines = [
-        _judge(line, figures, base_of[line.base]) for line in LINES if line.key in figures[OURS]
+        _judge(line, figures, base_of[line.base]) for line in LINES if line.figure in figures[OURS]
     ]
     rules = [
         Verdict(
@@ -64,7 +65,7 @@ def judge(figures: Figures, base_of: Mapping[str, str | None]) -> list[Verdict]:
 
 
 def _judge(line: Line, figures: Figures, base: str | None) -> Verdict:
-    values = {name: each[line.key] for name, each in figures.items() if line.key in each}
+    values = {name: each[line.figure] for name, each in figures.items() if line.figure in each}
     mine = values[OURS]
     ratio: float | None = None
     if line.base == "none":

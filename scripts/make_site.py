@@ -86,7 +86,11 @@ def _link_pages(page: str, line: str, target: Path) -> str:
 
     def lead(match: re.Match[str]) -> str:
         place = ROOT / os.path.normpath((ROOT / page).parent / match[1])
-        if ":" in match[1] or not place.exists() or place.suffix in (".md", ".png", ".json"):
+        if (
+            ":" in match[1]
+            or not place.exists()
+            or place.suffix in (".md", ".png", ".svg", ".json")
+        ):
             return match[1]
         name = place.relative_to(ROOT).as_posix() + ("/index.md" if place.is_dir() else ".md")
         shown = folder_page(place) if place.is_dir() else source_page(place)

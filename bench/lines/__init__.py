@@ -6,6 +6,7 @@ from bench.lines import (
     acp,
     arguments,
     batch,
+    counts,
     eight,
     fifty,
     growth,
@@ -13,6 +14,7 @@ from bench.lines import (
     memory,
     odd,
     output,
+    overhead,
     round_trip,
     scripts,
     serve,
@@ -28,6 +30,7 @@ from bench.stage import Stage
 
 GROUPS: dict[str, Callable[[Stage], None]] = {
     "start": start.measure,
+    "counts": counts.measure,
     "round-trip": round_trip.measure,
     "streaming": streaming.measure,
     "arguments": arguments.measure,
@@ -35,6 +38,7 @@ GROUPS: dict[str, Callable[[Stage], None]] = {
     "output": output.measure,
     "sessions": sessions.measure,
     "memory": memory.measure,
+    "overhead": overhead.measure,
     "eight": eight.measure,
     "fifty": fifty.measure,
     "mcp": mcp.measure,

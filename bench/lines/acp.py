@@ -4,7 +4,7 @@ import time
 from functools import partial
 from statistics import median
 
-from bench.acp_client import EditorAgent, start_editor
+from bench.acp_client import EditorAgent
 from bench.agent import ending
 from bench.programs import Home, Program
 from bench.stage import Stage
@@ -42,7 +42,7 @@ def _start(stage: Stage, program: Program) -> None:
             rpc.close()
         with ending(start_editor(home)) as agent:
             answers.append(agent.initialize() - agent.started)
-            opened = agent.open_session(home)
+            opened = agent.open_session()
             sessions.append(opened - agent.started)
             further.append(_seconds_of_a_session(agent, home))
     base = median(bases[1:])
@@ -58,11 +58,11 @@ def _memory(stage: Stage, program: Program) -> None:
         base = rpc.memory().rss
     with ending(start_editor(home)) as agent:
         agent.initialize()
-        agent.open_session(home)
+        agent.open_session()
         agent.rest(2)
         first = agent.memory().rss
         for _ in range(count):
-            agent.open_session(home)
+            agent.open_session()
         agent.rest(2)
         last = agent.memory().rss
     stage.put(program, "acp.rss", first - base)
@@ -100,14 +100,18 @@ def _output(stage: Stage, key: str, shows_terminals: bool, program: Program) -> 
     stage.put(program, key, run.bytes_out / _OUTPUT_BYTES)
 
 
+def start_editor(home: Home) -> EditorAgent:
+    return EditorAgent(home.words("acp"), home.env(), home.work, settles=True)
+
+
 def _open(agent: EditorAgent, home: Home, *, shows_terminals: bool = False) -> None:
     """Open a session and run a first prompt in it."""
     agent.initialize(shows_terminals=shows_terminals)
-    agent.open_session(home)
+    agent.open_session()
     agent.run("Bench text 5")
 
 
 def _seconds_of_a_session(agent: EditorAgent, home: Home) -> float:
     agent.rest(1)  # modules that are loaded after the first session have been loaded by then
     start = time.perf_counter()
-    return agent.open_session(home) - start
+    return agent.open_session() - start

@@ -2,11 +2,12 @@
 
 import time
 
-from bench.agent import Agent
+from bench.agent import Agent, Silent
 from bench.programs import Program
 from bench.stage import Stage
 
 _COUNT = 8
+_PATIENCE = 300
 
 
 def measure(stage: Stage) -> None:
@@ -14,8 +15,10 @@ def measure(stage: Stage) -> None:
         start = time.perf_counter()
         agents = [stage.home(program).start() for _ in range(_COUNT)]
         try:
-            for agent, name in [(agent, agent.send("get_state")) for agent in agents]:
-                agent.reply(name, 120)
+            for agent in agents:
+                agent.greet()
+            for agent in agents:
+                agent.open_session()
             stage.put(program, "eight.ready", 1e3 * (time.perf_counter() - start))
             agents[0].rest(1)
             stage.put(program, "eight.pss", sum(agent.memory().pss for agent in agents))
@@ -24,7 +27,7 @@ def measure(stage: Stage) -> None:
             for agent in agents:
                 agent.close()
 
-    stage.each("eight.ready", once)
+    stage.each("eight.ready", once, others=True)
 
 
 def _stream(agents: list[Agent]) -> float:
@@ -32,10 +35,10 @@ def _stream(agents: list[Agent]) -> float:
     start = time.perf_counter()
     since = [len(agent.events) for agent in agents]
     for agent in agents:
-        agent.send("prompt", message="Bench text 2000")
+        agent.prompt("Bench text 2000")
     while not all(agent.is_idle(first) for agent, first in zip(agents, since, strict=True)):
         for agent in agents:
             agent.rest(0.001)
-        if time.perf_counter() - start > 300:
-            break
+        if time.perf_counter() - start > _PATIENCE:
+            raise Silent(f"eight answers did not end within {_PATIENCE} s")
     return time.perf_counter() - start

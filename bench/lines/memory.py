@@ -14,4 +14,4 @@ def measure(stage: Stage) -> None:
             agent.rest(1)
             stage.put(program, "rss.after", agent.memory().rss)
 
-    stage.each("rss.idle", once)
+    stage.each("rss.idle", once, others=True)

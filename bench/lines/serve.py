@@ -62,7 +62,7 @@ async def _idle(stage: Stage, program: Program) -> None:
         stage.put(program, "serve.rss.0", server.memory().rss)
         client = await server.connect()
         opened = 0
-        counts = (10, 50) if program.is_server else (10, 50, 500)
+        counts = (10, 50) if program.is_other else (10, 50, 500)
         for count in counts:
             cpu, times = server.cpu(), []
             for _ in range(opened, stage.size(count, min(count, 50))):

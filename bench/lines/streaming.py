@@ -8,6 +8,8 @@ from bench.programs import Home, Program
 from bench.stage import Stage
 
 _SIZES = {"1k": 1000, "5k": 5000}
+# The size that programs with other protocols are measured on too.
+_FIELD_SIZE = "5k"
 _DIALECTS = {"lean": "pi-delta", "fat": "pi", "early": "pi-early", "omp": "omp", "xcsh": "xcsh"}
 _REMEMBERED = ("lean", "fat", "omp")
 
@@ -15,8 +17,9 @@ _REMEMBERED = ("lean", "fat", "omp")
 def measure(stage: Stage) -> None:
     for size, count in _SIZES.items():
         count = stage.size(count, count // 10)
-        stage.each(f"lean.{size}", partial(_short, stage, size, count))
-    stage.each("first", partial(_first, stage))
+        measure_one = partial(_short, stage, size, count)
+        stage.each(f"lean.{size}", measure_one, others=size == _FIELD_SIZE)
+    stage.each("first", partial(_first, stage), others=True)
     whole = stage.size(20_000, 2000)
     for key in _DIALECTS:
         stage.attempt(stage.ours, f"{key}.20k", partial(_long, stage, (key,), whole))
@@ -32,8 +35,10 @@ def measure(stage: Stage) -> None:
 
 def _keys(program: Program) -> tuple[str, ...]:
     """Return the lines to which the only dialect of a peer belongs, the closest first."""
-    if program.is_lean:
+    if program.is_lean or program.is_other:
         return ("lean",)
+    if program.kind == "pi":  # the current pi is on the other lines
+        return ("fat", "early")
     return ("omp", "xcsh", "lean") if program.kind == "omp" else ("fat", "early", "lean")
 
 

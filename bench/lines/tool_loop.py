@@ -14,4 +14,4 @@ def measure(stage: Stage) -> None:
         stage.put(program, "loop", 1e3 * run.wall / turns)
         stage.put(program, "loop.cpu", 1e3 * run.cpu / turns)
 
-    stage.each("loop", once)
+    stage.each("loop", once, others=True)
