@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 MOST_FILES = 35
-MOST_CALLS = 260
+MOST_CALLS = 250
 SCRIPT = Path(__file__).parents[2] / "scripts" / "trace_prompt.py"
 
 

@@ -232,7 +232,7 @@ def view_tokens(view: ContextView) -> int:
     later = 0
     for index in range(len(entries) - 1, -1, -1):
         entry = entries[index]
-        if index >= view.fresh_from and role_of(entry) == "assistant":
+        if index >= view.fresh_from and (entry.role or role_of(entry)) == "assistant":
             usage = known_usage(view.message_at(entry))
             if usage:
                 return usage + later
