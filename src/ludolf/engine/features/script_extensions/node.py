@@ -84,12 +84,14 @@ async def find_node(
 def find_known_node(
     home: Home, environ: Mapping[str, str], command: str | None, writable: tuple[Path, ...] = ()
 ) -> NodeHost | None:
-    """Return the Node of `find_node` if its version is stored and new enough; runs no program."""
+    """Return the Node of `find_node` if the versions it depends on are stored; runs no program."""
     found = find_program("node", environ.get("PATH", ""), writable)
     words = _words(command, home) if command else (found,) if found is not None else ()
-    if words and _stored_version(words, home) >= OLDEST:
-        return NodeHost(words=words, jiti=find_jiti(home, environ))
-    return None
+    version = _stored_version(words, home) if words else (0, 0)
+    if version is not None and version < OLDEST:
+        wheel = None if command else wheel_node()
+        words, version = ((str(wheel),), OLDEST) if wheel is not None else ((), None)
+    return None if version is None else NodeHost(words=words, jiti=find_jiti(home, environ))
 
 
 def wheel_node() -> Path | None:
@@ -189,12 +191,12 @@ def _stamp(words: tuple[str, ...]) -> tuple[int, int] | None:
     return (info.st_mtime_ns, info.st_size)
 
 
-def _stored_version(words: tuple[str, ...], home: Home) -> tuple[int, int]:
-    """Return the version that a Node said before, if its file is the same; else (0, 0)."""
+def _stored_version(words: tuple[str, ...], home: Home) -> tuple[int, int] | None:
+    """Return the version that a Node said before, if its file is the same."""
     stamp = _stamp(words)
     probe = _read_probe(_probe_file(home)) if stamp is not None else None
     known = probe is not None and (probe.program, probe.stamp) == (words[0], stamp)
-    return probe.version if probe is not None and known else (0, 0)
+    return probe.version if probe is not None and known else None
 
 
 async def _ask_version(
