@@ -78,6 +78,7 @@ test-local-model: $(VENV)/.dev ## Ask a real model; LUDOLF_TEST_GGUF names its G
 	@$(PY) -m pytest tests/local_model -p no:xdist --durations=0
 
 bench: $(VENV)/.dev ## Measure beside installed peers; PEERS='pi="node cli.js"', QUICK=1, ROUNDS=3
+	@$(PY) -m compileall -q src
 	@$(PY) -m bench --peers "$$PEERS" --peers-dir $(BENCH_PEERS) --rounds $(ROUNDS) \
 		$(if $(QUICK),--quick) $(FLAGS)
 
@@ -85,6 +86,7 @@ bench-peers: $(VENV)/.dev ## Install the peers of the bench into BENCH_PEERS (np
 	@$(PY) -m bench.install_peers $(BENCH_PEERS) $(FLAGS)
 
 bench-page: $(VENV)/.dev ## Measure, then renew the tables and the plot of docs/performance.md
+	@$(PY) -m compileall -q src
 	@$(PY) -m bench --peers-dir $(BENCH_PEERS) --rounds $(ROUNDS) --page docs/performance.md \
 		--plot docs/images/performance.svg $(FLAGS)
 

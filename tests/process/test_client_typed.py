@@ -161,6 +161,7 @@ VALUES: dict[str, Any] = {
     "target_id": "e",
     "tools": [],
     "trusted": True,
+    "usage": "changes",
 }
 
 

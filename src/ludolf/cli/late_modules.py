@@ -19,6 +19,7 @@ LATE = frozenset(
         "asyncio.sslproto",
         "asyncio.staggered",
         "asyncio.trsock",
+        "inspect",
         "ipaddress",
         "locale",
         "msgspec.inspect",

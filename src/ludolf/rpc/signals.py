@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 CLOSE_SECONDS = 4.0
 LAST_WORDS_SECONDS = 0.1
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class Stop:
@@ -38,9 +40,29 @@ class Stop:
 
 
 def watch_signals(stop: Stop) -> None:
+    """Stop at a signal that ends programs, to the end of the loop.
+
+    `loop.add_signal_handler` works in the same way, but imports `inspect`, which delays the start.
+    """
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        loop.add_signal_handler(number, stop, 128 + number)
+    arrived, waking = os.pipe()
+
+    def read() -> None:
+        for number in os.read(arrived, 4096):
+            if number in _ENDING:
+                stop(128 + number)
+
+    def handle(number: int, _: object) -> None:
+        if loop.is_closed():
+            _die_of(number)
+
+    os.set_blocking(waking, False)
+    loop.add_reader(arrived, read)
+    # Python writes the number of each signal there, which wakes the loop.
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    for number in _ENDING:
+        signal.signal(number, handle)
+        signal.siginterrupt(number, False)
 
 
 async def close_early(code: int, stdio: "Stdio", close: Callable[[], Awaitable[None]]) -> None:
@@ -57,7 +79,9 @@ async def close_early(code: int, stdio: "Stdio", close: Callable[[], Awaitable[N
 def die_by(code: int) -> None:
     """After a clean stop by Ctrl-C, die of the signal itself, as shells and parents expect."""
     if code == 128 + signal.SIGINT:
-        import os
+        _die_of(signal.SIGINT)
 
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
+
+def _die_of(number: int) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
