@@ -25,7 +25,8 @@ def main() -> None:
 
 
 def _modules() -> int:
-    return len(sys.modules)
+    """Count the modules that are loaded; a late one is only found, and loaded when it is used."""
+    return sum(type(module).__name__ != "LateModule" for module in sys.modules.values())
 
 
 def _compiled() -> Callable[[], int]:
