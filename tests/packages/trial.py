@@ -86,6 +86,7 @@ class _Run:
         self._lab = lab
         self._process = process
         self._number = 0
+        self._has_ended = False
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._settled = asyncio.Event()
 
@@ -149,6 +150,8 @@ class _Run:
             await self._ask(STEP_SECONDS, type="abort")
 
     async def _ask(self, seconds: float, **command: Any) -> Any:
+        if self._has_ended:
+            return None
         self._number += 1
         number = str(self._number)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
@@ -171,6 +174,7 @@ class _Run:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             await self._take(loads(line))
+        self._has_ended = True
         for future in self._waiting.values():
             if not future.done():
                 future.set_result(None)
