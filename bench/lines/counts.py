@@ -83,7 +83,7 @@ def _many_distributions(stage: Stage, program: Program) -> None:
     crowded = {**env, "PYTHONPATH": str(_make_distributions(stage.root))}
     pairs = [
         (_answered(home, _COMMAND, env), _answered(home, _COMMAND, crowded))
-        for _ in range(stage.size(10, 3) + 1)  # the first fills the caches
+        for _ in range(stage.size(40, 3) + 1)  # the first fills the caches
     ]
     alone, among = (min(costs) for costs in zip(*pairs[1:], strict=True))
     stage.put(program, "start.many", max(0.0, 1e3 * (among - alone)))
