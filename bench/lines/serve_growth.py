@@ -13,8 +13,6 @@ _OPENED = 20
 _SKIPPED = 5
 # The server may not have noticed yet that those before them have left: a session has 16 clients.
 _AT_ONCE = 4
-# So many clients that have left are remembered, and take some memory.
-_WARM = 300
 # A session that was opened is prepared for its first prompt by then.
 _PREPARED = 0.4
 # The server closes the last connections a moment after the clients.
@@ -73,7 +71,8 @@ async def _connections(stage: Stage, program: Program) -> float:
                 await asyncio.gather(*(come_and_go() for _ in range(_AT_ONCE)))
             await client.attach(session)
 
-        await all_come_and_go(_WARM)
+        # Until garbage is collected for the first time, and no further client is remembered.
+        await all_come_and_go(stage.size(3000, 300))
         await asyncio.sleep(_PREPARED)
         memory, descriptors = server.memory().rss, server.descriptors()
         await all_come_and_go(stage.size(10_000, 1000))
