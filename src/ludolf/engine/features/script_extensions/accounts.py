@@ -1,8 +1,9 @@
 """Logins and model lists of providers whose code is in script extensions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ludolf.ai.access import Access
 from ludolf.ai.http.oauth import LoginError
@@ -20,51 +21,44 @@ from ludolf.extensions.provider_accounts import (
     read_models,
 )
 
+T = TypeVar("T")
+
+
+class OpenCalls(Generic[T]):
+    """What calls of a script that are under way may use, by number."""
+
+    def __init__(self, ended: str) -> None:
+        self._ended = ended
+        self._numbers = count(1)
+        self._values: dict[int, T] = {}
+
+    @contextmanager
+    def open(self, value: T) -> Iterator[int]:
+        """Let one call use a value; yields the number of the call."""
+        number = next(self._numbers)
+        self._values[number] = value
+        try:
+            yield number
+        finally:
+            del self._values[number]
+
+    def get(self, number: Any) -> T:
+        """Return what the call with this number may use.
+
+        Raises:
+            CommandError: the call has ended.
+        """
+        if not isinstance(number, Hashable) or number not in self._values:
+            raise CommandError(self._ended)
+        return self._values[number]
+
 
 class ScriptAccounts:
-    """Logins and refreshes of one script that are under way, by number."""
+    """Logins and refreshes of one script that are under way."""
 
     def __init__(self) -> None:
-        self._numbers = count(1)
-        self._askers: dict[int, LoginAsker] = {}
-        self._stores: dict[int, StoreModels] = {}
-
-    def asker(self, number: Any) -> LoginAsker:
-        """Return the user of a login.
-
-        Raises:
-            CommandError: the login has ended.
-        """
-        asker = self._askers.get(number)
-        if asker is None:
-            raise CommandError("This login has ended.")
-        return asker
-
-    def store(self, number: Any) -> StoreModels:
-        """Return how a refresh stores a list.
-
-        Raises:
-            CommandError: the refresh has ended.
-        """
-        store = self._stores.get(number)
-        if store is None:
-            raise CommandError("This refresh of models has ended.")
-        return store
-
-    def open_login(self, asker: LoginAsker) -> int:
-        number = next(self._numbers)
-        self._askers[number] = asker
-        return number
-
-    def open_refresh(self, store: StoreModels) -> int:
-        number = next(self._numbers)
-        self._stores[number] = store
-        return number
-
-    def close(self, number: int) -> None:
-        """End a login or a refresh."""
-        self._askers.pop(number, None)
-        self._stores.pop(number, None)
+        self.logins: OpenCalls[LoginAsker] = OpenCalls("This login has ended.")
+        self.refreshes: OpenCalls[StoreModels] = OpenCalls("This refresh of models has ended.")
 
 
 class ScriptProvider:
@@ -96,11 +90,8 @@ class ScriptLogin:
         self._accounts = accounts
 
     async def log_in(self, asker: LoginAsker) -> dict[str, Any]:
-        number = self._accounts.open_login(asker)
-        try:
+        with self._accounts.logins.open(asker) as number:
             return checked_credential(await self._call("login", login=number))
-        finally:
-            self._accounts.close(number)
 
     async def renew(self, credential: Mapping[str, Any]) -> dict[str, Any]:
         return checked_credential(await self._call("renew", credential=credential))
@@ -144,8 +135,7 @@ class ScriptCatalog:
     async def fetch(self, context: RefreshContext) -> tuple[ModelEntry, ...] | None:
         if not self._refreshes:
             return None
-        number = self._accounts.open_refresh(context.store)
-        try:
+        with self._accounts.refreshes.open(context.store) as number:
             listed = await self._provider.call(
                 "models",
                 refresh=number,
@@ -154,8 +144,6 @@ class ScriptCatalog:
                 network=context.allow_network,
                 force=context.force,
             )
-        finally:
-            self._accounts.close(number)
         if not isinstance(listed, list):
             return None
         return read_models([self._change(one) for one in listed if isinstance(one, Mapping)])

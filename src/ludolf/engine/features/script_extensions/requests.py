@@ -93,12 +93,12 @@ async def _editor(request: ScriptRequest) -> Any:
 
 
 async def _login_ask(request: ScriptRequest) -> str:
-    asker = request.asker.script.accounts.asker(request.args.get("login"))
+    asker = request.asker.script.accounts.logins.get(request.args.get("login"))
     return await asker.ask(request.text("message") or "", request.text("placeholder"))
 
 
 async def _login_choose(request: ScriptRequest) -> str | None:
-    asker = request.asker.script.accounts.asker(request.args.get("login"))
+    asker = request.asker.script.accounts.logins.get(request.args.get("login"))
     labels = [str(label) for label in request.args.get("labels") or ()]
     return await asker.choose(request.text("message") or "", labels)
 
@@ -234,7 +234,7 @@ async def _refresh_models(request: ScriptRequest) -> dict[str, str]:
 
 async def _store_models(request: ScriptRequest) -> None:
     entry = request.args.get("entry")
-    store = request.asker.script.accounts.store(request.args.get("refresh"))
+    store = request.asker.script.accounts.refreshes.get(request.args.get("refresh"))
     await store(entry if isinstance(entry, Mapping) else None)
 
 
@@ -325,11 +325,11 @@ def _login_open(asker: ScriptAsker, args: Args) -> None:
     shown = str(instructions or "Log in with a browser.")
     if code is not None:
         shown = f"Enter the code {code} there."
-    asker.script.accounts.asker(args.get("login")).show(str(args.get("url")), shown)
+    asker.script.accounts.logins.get(args.get("login")).show(str(args.get("url")), shown)
 
 
 def _login_progress(asker: ScriptAsker, args: Args) -> None:
-    asker.script.accounts.asker(args.get("login")).progress(str(args.get("message")))
+    asker.script.accounts.logins.get(args.get("login")).progress(str(args.get("message")))
 
 
 NOTICES: dict[str, Callable[[ScriptAsker, Args], None]] = {
