@@ -10,7 +10,8 @@ from tests.serve.certificates import make_certificate
 
 LATE = """
 import sys
-from ludolf.cli.late_modules import LateModule, import_msgspec, load_late
+from ludolf.cli.late_modules import LateModule, import_msgspec, load_late, read_modules_at_once
+read_modules_at_once()
 load_late()
 import_msgspec()
 import asyncio, ssl, textwrap
@@ -105,3 +106,15 @@ print("typing_extensions" in sys.modules)
 import typing_extensions
 """
     assert _run(program) == f"a 1 1 {textwrap}\nTrue True\nFalse\n"
+
+
+def test_modules_that_are_read_at_once_are_read_completely(tmp_path: Path) -> None:
+    tmp_path.joinpath("empty_module.py").write_text("")
+    tmp_path.joinpath("large_module.py").write_text(f"TEXT = '{'x' * 3_000_000}'\nEND = 1\n")
+    program = """
+sys.path.insert(0, sys.argv[1])
+import empty_module, large_module
+print(len(large_module.TEXT), large_module.END)
+"""
+    # The second run reads the compiled file.
+    assert [_run(program, str(tmp_path)) for _ in range(2)] == ["3000000 1\n"] * 2

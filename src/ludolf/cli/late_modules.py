@@ -1,16 +1,22 @@
-"""Modules that libraries import early and the first reply does not need: loaded on first use.
+"""Make imports cheaper: fewer modules before the first reply, and fewer system calls for each.
 
-Only the program does this; a process that imports ludolf as a library keeps its own imports.
+Modules that libraries import early and the first reply does not need are loaded on first use. Only
+the program does this; a process that imports ludolf as a library keeps its own imports.
 `importlib.util.LazyLoader` does the same, but before Python 3.13 a second thread may see a module
 that is half loaded, and a second `import` of the module loads it.
 """
 
+# What importlib.machinery offers; to import that would load four modules.
+import _frozen_importlib_external as machinery
+import os
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder
 from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 # Only modules without submodules. Otherwise two threads could wait for each other: one loads a
 # package here and imports its submodule, the other imports the submodule and uses the package.
@@ -21,6 +27,7 @@ LATE = frozenset(
         "asyncio.trsock",
         "inspect",
         "ipaddress",
+        "linecache",
         "locale",
         "msgspec.inspect",
         "msgspec.msgpack",
@@ -55,7 +62,7 @@ class _LateLoader:
     def __init__(self, loader: Any) -> None:
         self._loader = loader
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+    def create_module(self, spec: "ModuleSpec") -> ModuleType | None:
         module: ModuleType | None = self._loader.create_module(spec)
         return module
 
@@ -80,10 +87,10 @@ class _LateFinder:
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name not in LATE or (name == "ssl" and PathFinder.find_spec("_ssl") is None):
+    ) -> "ModuleSpec | None":
+        if name not in LATE or (name == "ssl" and machinery.PathFinder.find_spec("_ssl") is None):
             return None  # a Python without TLS must fail where ssl is imported
-        spec = PathFinder.find_spec(name, path, target)
+        spec: ModuleSpec | None = machinery.PathFinder.find_spec(name, path, target)
         if spec is not None:
             spec.loader = _LateLoader(spec.loader)  # type: ignore[assignment]  # has its methods
         return spec
@@ -92,6 +99,23 @@ class _LateFinder:
 def load_late() -> None:
     """Load the modules of `LATE` that are imported from now on when they are first used."""
     sys.meta_path.insert(0, _LateFinder())
+
+
+def read_modules_at_once() -> None:
+    """Read the file of each module with one call, without the checks that opening a file does."""
+    machinery.SourceFileLoader.get_data = _read_whole  # type: ignore[method-assign,assignment]
+
+
+def _read_whole(_loader: Any, path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(descriptor).st_size
+        data = os.read(descriptor, size + 1)
+        while len(data) < size and (more := os.read(descriptor, size)):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
 def import_msgspec() -> None:

@@ -14,8 +14,9 @@ NEW_OBJECTS_PER_COLLECTION = 50_000
 def main() -> None:
     """Run the `ludolf` command and exit."""
     gc.set_threshold(NEW_OBJECTS_PER_COLLECTION)
-    from ludolf.cli.late_modules import import_msgspec, load_late
+    from ludolf.cli.late_modules import import_msgspec, load_late, read_modules_at_once
 
+    read_modules_at_once()
     load_late()
     import_msgspec()
     from ludolf.cli.main import main as run_program
