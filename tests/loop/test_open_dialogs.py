@@ -62,7 +62,7 @@ async def _late_tool(s: Stage) -> None:
     tool = Definition(name="peek", label="", description="", parameters={}, timeout_ms=1)
     with pytest.raises(ToolFailure, match=r'"peek" gave no result in 0\.001 s'):
         ctx = ToolContext(call_id="c", cwd=s.root, report=report)
-        await s.engine.host_tools.run(tool, {}, ctx)
+        await s.engine.own_host.tools.run(tool, {}, ctx)
 
 
 def _cancelled(s: Stage) -> list[str]:

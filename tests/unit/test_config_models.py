@@ -16,10 +16,9 @@ from ludolf.config.auth.keyring import Keyring
 from ludolf.config.auth.keys import KEY_VARIABLES
 from ludolf.config.auth.oauth import FLOWS
 from ludolf.config.models.catalog import catalog_models, catalog_providers
-from ludolf.config.models.ranking import PREFERRED
 from ludolf.config.models.registry import LOCAL as LOCAL_PROVIDERS
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.config.models.routes import ROUTES
+from ludolf.config.models.routes import PREFERRED, ROUTES
 from ludolf.config.models.selection import choose_model
 
 LOCAL = {"baseUrl": "http://h", "api": "openai-completions", "apiKey": "k"}

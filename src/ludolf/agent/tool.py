@@ -2,14 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
 
 from ludolf.ai.messages import Part, Text, Usage
-from ludolf.ai.sampling import Sampling
 from ludolf.base import LudolfError, Value
+
+if TYPE_CHECKING:
+    from ludolf.ai.sampling import Sampling
 
 # The key in the details of an update with the id of the host's terminal that runs the command.
 TERMINAL_ID = "terminalId"
@@ -250,7 +252,7 @@ class Tool(Protocol):
         """Changes with the definition: approvals for a session cover one version of a tool."""
 
     @property
-    def sampling(self) -> Sampling | None:
+    def sampling(self) -> "Sampling | None":
         """How the model must sample the arguments; None if the tool does not require it."""
 
     @property
@@ -278,7 +280,7 @@ class ToolDefaults:
     alone: bool = False
     read_only: bool = False
     version: str = ""
-    sampling: Sampling | None = None
+    sampling: "Sampling | None" = None
     snippet: str | None = None
     guidelines: tuple[str, ...] = ()
 

@@ -7,6 +7,9 @@ from msgspec import UNSET, UnsetType, structs
 from ludolf.ai.messages import THINKING_LEVELS, Cost, ThinkingLevel, Usage
 from ludolf.base import Value
 
+# The provider of the models that need no server.
+BUILT_IN_PROVIDER = "ludolf"
+
 
 class CostTier(Value):
     input_tokens_above: int

@@ -1,7 +1,7 @@
 """Interface between the agent and a model provider."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -10,7 +10,9 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.ai.sampling import Sampling
+
+if TYPE_CHECKING:
+    from ludolf.ai.sampling import Sampling
 
 CacheRetention = Literal["none", "short", "long"]
 
@@ -26,7 +28,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
     name: str
     description: str
     parameters: Mapping[str, Any]
-    sampling: Sampling | None = None
+    sampling: "Sampling | None" = None
     deferred: bool = False
 
 

@@ -1,6 +1,5 @@
 """Map API names to providers; provider modules load on first use."""
 
-from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 from ludolf.ai.errors import ProviderError
@@ -49,6 +48,8 @@ class Providers:
             if api not in _MODULES:
                 names = ", ".join(API_NAMES)
                 raise ProviderError(f'Unknown API "{api}". Known: {names}.', kind="bad_request")
+            from importlib import import_module
+
             module = import_module(f"ludolf.ai.{_MODULES[api]}")
             self._providers[api] = module.make(self._transport)
         return self._providers[api]

@@ -1,14 +1,14 @@
 """The session of an engine with its queue, its events and its usage."""
 
 import asyncio
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
 from ludolf.agent.events import MessageEnd
 from ludolf.agent.io import Queue, QueuedMessage, QueueKind, QueueMode
-from ludolf.agent.questions import AnswerClock
 from ludolf.ai.messages import AssistantMessage, CustomMessage, UserMessage
 from ludolf.base import iso_time
 from ludolf.config.settings.files import exposure
@@ -21,6 +21,9 @@ from ludolf.session.entries import CustomMessageBody, MessageBody
 from ludolf.session.finder import SessionFolder
 from ludolf.session.tree import Session
 
+if TYPE_CHECKING:
+    from ludolf.agent.questions import AnswerClock
+
 # Every update repeats the whole queue. Above this many messages, the changes of a burst are sent
 # together: when the queue has not changed for a moment, or after a time that grows with its
 # length. So the bytes written grow with the number of messages and not with its square.
@@ -28,6 +31,8 @@ FEW = 32
 BURST_PAUSE = 0.05
 BURST_SECONDS = 0.5
 BURST_MESSAGES = 1000
+
+SummaryPurpose = Literal["compaction", "branch", "handoff"]
 
 
 class MessageQueue(Queue):
@@ -137,6 +142,8 @@ class Conversation:
     """The session is the only part that is replaced. `place` is where its files are kept.
 
     `answer_clock` measures the time that the user has for answers; subagents share it.
+    `summarising` has the purposes of summaries that are being written: `get_state` reports any of
+    them as compacting.
     """
 
     def __init__(
@@ -151,9 +158,15 @@ class Conversation:
         self._session: Session | None = None
         self.place = place
         self.meter = meter
-        self.answer_clock = AnswerClock()
+        self.summarising: set[SummaryPurpose] = set()
         self.hub = Hub(self._record, workspace.warn, features)
         self.queue = MessageQueue(self.hub, *modes)
+
+    @cached_property
+    def answer_clock(self) -> "AnswerClock":
+        from ludolf.agent.questions import AnswerClock
+
+        return AnswerClock()
 
     @property
     def session(self) -> Session:

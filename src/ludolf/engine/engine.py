@@ -15,11 +15,6 @@ from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.feature import F, Feature, HostForms, Send, SessionMove
-from ludolf.engine.history.compact import Compactor
-from ludolf.engine.history.handoff import Handoffs
-from ludolf.engine.history.sessions import Library, SessionSwitcher
-from ludolf.engine.history.summaries import Summaries
-from ludolf.engine.history.tree import TreeNavigation
 from ludolf.engine.host.host_link import HostLink
 from ludolf.engine.host.host_side import WAIT_SECONDS, HostSide
 from ludolf.engine.project_trust import (
@@ -28,10 +23,8 @@ from ludolf.engine.project_trust import (
     report_distrust,
     verify_code,
 )
-from ludolf.engine.run.prompting import Prompting
 from ludolf.engine.run.requests import Renew, Requests
 from ludolf.engine.run.runner import PromptRunner
-from ludolf.engine.run.shell import Shell
 from ludolf.engine.start import LateModel, report_unusable_default
 from ludolf.engine.toolset import offers_tasks
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
@@ -41,10 +34,16 @@ from ludolf.session.tree import Session
 if TYPE_CHECKING:
     from ludolf.engine.features.mcp.feature import McpFeature
     from ludolf.engine.features.todos import TodoPlan
+    from ludolf.engine.history.compact import Compactor
+    from ludolf.engine.history.handoff import Handoffs
+    from ludolf.engine.history.sessions import Library, SessionSwitcher
+    from ludolf.engine.history.tree import TreeNavigation
     from ludolf.engine.host.approvals import Approvals
     from ludolf.engine.host.host_uris import HostDocuments
     from ludolf.engine.host.logins import Logins
     from ludolf.engine.host.renewals import Renewals
+    from ludolf.engine.run.prompting import Prompting
+    from ludolf.engine.run.shell import Shell
     from ludolf.protocol.commands import UiAnswer
     from ludolf.protocol.ui import UiRequest
     from ludolf.session.stats import SessionStats, Tally
@@ -112,20 +111,13 @@ class Engine(Component):
     def _assemble(self, renew: Renew) -> None:
         bundles, work = self.bundles, self.work
         self.requests = Requests(bundles, renew)
-        summaries = Summaries(self.requests)
-        self.compactor = Compactor(bundles, summaries, work)
-        self.runner = PromptRunner(
-            bundles, self.requests, self.compactor, self.tasks, work, self._on_idle
-        )
-        self.prompting = Prompting(self.runner, work)
-        self.sessions = SessionSwitcher(bundles, self.stop_work, self._enter_folder)
-        self.tree = TreeNavigation(bundles, summaries, work)
-        self.handoff = Handoffs(self.runner, self.sessions, work)
-        self.library = Library(self.conversation)
-        self.shell = Shell(bundles, self._shell_commands, lambda: not self.runner.running)
+        self.runner = PromptRunner(bundles, self.requests, self.tasks, work, self._on_idle)
         hub = self.conversation.hub
         self.own_host = self.host_side(HostLink(hub.emit, hub.post))
-        self.host_tools = self.own_host.tools
+
+    @property
+    def compactor(self) -> "Compactor":
+        return self.runner.compactor
 
     # ------------------------------------------------------------ state
 
@@ -135,12 +127,11 @@ class Engine(Component):
 
     def state(self) -> State:
         session, queue = self.session, self.conversation.queue
-        compacts = self.compactor.running or self.tree.summarising or self.handoff.running
         return State(
             model=self.models.current,
             thinking_level=self.models.level,
             is_streaming=self.runner.running,
-            is_compacting=compacts,
+            is_compacting=bool(self.conversation.summarising),
             steering_mode=queue.modes["steering"],
             follow_up_mode=queue.modes["follow_up"],
             session_file=str(session.path) if session.path else None,
@@ -479,6 +470,42 @@ class Engine(Component):
         self.conversation.hub.post(SessionInfoChanged(name=self.session.name))
 
     # ------------------------------------------------------------ made on first use
+
+    @cached_property
+    def prompting(self) -> "Prompting":
+        from ludolf.engine.run.prompting import Prompting
+
+        return Prompting(self.runner, self.work)
+
+    @cached_property
+    def sessions(self) -> "SessionSwitcher":
+        from ludolf.engine.history.sessions import SessionSwitcher
+
+        return SessionSwitcher(self.bundles, self.stop_work, self._enter_folder)
+
+    @cached_property
+    def library(self) -> "Library":
+        from ludolf.engine.history.sessions import Library
+
+        return Library(self.conversation)
+
+    @cached_property
+    def tree(self) -> "TreeNavigation":
+        from ludolf.engine.history.tree import TreeNavigation
+
+        return TreeNavigation(self.bundles, self.compactor.summaries, self.work)
+
+    @cached_property
+    def handoff(self) -> "Handoffs":
+        from ludolf.engine.history.handoff import Handoffs
+
+        return Handoffs(self.runner, self.sessions, self.work)
+
+    @cached_property
+    def shell(self) -> "Shell":
+        from ludolf.engine.run.shell import Shell
+
+        return Shell(self.bundles, self._shell_commands, lambda: not self.runner.running)
 
     @cached_property
     def todos(self) -> "TodoPlan":

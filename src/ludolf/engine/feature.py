@@ -27,12 +27,12 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider
 from ludolf.base import LudolfError
 from ludolf.base.project_files import IsHidden
-from ludolf.base.trace_context import TraceContext
 from ludolf.protocol.events import CompactionEnd, CompactionReason, Event
 from ludolf.protocol.results import BashResult
 from ludolf.session.entries import BranchSummaryBody, CompactionBody, Entry
 
 if TYPE_CHECKING:
+    from ludolf.base.trace_context import TraceContext
     from ludolf.functions.final_answer import AnswerTool
     from ludolf.protocol.commands import UiAnswer
     from ludolf.protocol.ui import UiRequest
@@ -82,7 +82,7 @@ class PromptInput(msgspec.Struct, frozen=True, kw_only=True):
     source: PromptSource = "rpc"
     expand: bool = True
     answer_tool: "AnswerTool[Any] | None" = None
-    trace: TraceContext | None = None
+    trace: "TraceContext | None" = None
 
 
 class TreeMove(msgspec.Struct, frozen=True, kw_only=True):
@@ -329,7 +329,7 @@ class Feature:
 
     # ------------------------------------------------------------ traces
 
-    def join_trace(self, trace: TraceContext | None, *, starts: bool) -> None:
+    def join_trace(self, trace: "TraceContext | None", *, starts: bool) -> None:
         """Called with the trace context of each input; `starts` if the input starts a run."""
 
     def start_trace(self) -> Mapping[str, str]:
@@ -485,7 +485,7 @@ class Features:
 
     # ------------------------------------------------------------ traces
 
-    def join_trace(self, trace: TraceContext | None, *, starts: bool) -> None:
+    def join_trace(self, trace: "TraceContext | None", *, starts: bool) -> None:
         for feature in self.hooks["join_trace"]:
             feature.join_trace(trace, starts=starts)
 

@@ -6,11 +6,10 @@ from typing import Literal
 import msgspec
 
 from ludolf.ai.access import Access
-from ludolf.ai.builtin.models import PROVIDER, offline_model, scripted_model
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.local import FILES, SERVERS
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
-from ludolf.ai.models import Model, clamp_thinking, thinking_levels
+from ludolf.ai.models import BUILT_IN_PROVIDER, Model, clamp_thinking, thinking_levels
 from ludolf.ai.registry import Providers
 from ludolf.base import CommandError, ConfigError, Value
 from ludolf.config.models.registry import LOCAL, ModelRegistry
@@ -29,7 +28,7 @@ _OFF = ("0", "false", "no", "off")
 
 def ensure_builtin(registry: ModelRegistry, wanted: str) -> None:
     """Register the built-in models if one of them is asked for by name."""
-    if wanted == PROVIDER or wanted.startswith(f"{PROVIDER}/"):
+    if wanted == BUILT_IN_PROVIDER or wanted.startswith(f"{BUILT_IN_PROVIDER}/"):
         _register(registry, scripted=True)
 
 
@@ -40,13 +39,13 @@ def fallback(registry: ModelRegistry) -> ModelChoice | None:
     if not scripted and environ.get(OFFLINE_VARIABLE, "").strip().lower() in _OFF:
         return None
     _register(registry, scripted=scripted)
-    model = registry.find(PROVIDER, "scripted" if scripted else "offline")
+    model = registry.find(BUILT_IN_PROVIDER, "scripted" if scripted else "offline")
     return ModelChoice(model=model) if model else None
 
 
 def restored_builtin(registry: ModelRegistry, resumed: tuple[str, str] | None) -> Model | None:
     """Return the built-in model that a session used, unless it is off or has no script."""
-    if resumed is None or resumed[0] != PROVIDER:
+    if resumed is None or resumed[0] != BUILT_IN_PROVIDER:
         return None
     choice = fallback(registry)
     return choice.model if choice is not None and choice.model.id == resumed[1] else None
@@ -54,6 +53,8 @@ def restored_builtin(registry: ModelRegistry, resumed: tuple[str, str] | None) -
 
 def _register(registry: ModelRegistry, *, scripted: bool) -> None:
     # A model without a script has nothing to say: it is there for those who ask for it.
+    from ludolf.ai.builtin.models import offline_model, scripted_model
+
     more = (scripted_model(),) if scripted else ()
     registry.register((offline_model(), *more), Access())
 

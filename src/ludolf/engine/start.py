@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from ludolf.ai.builtin.models import PROVIDER as BUILT_IN
 from ludolf.ai.messages import ThinkingLevel
+from ludolf.ai.models import BUILT_IN_PROVIDER
 from ludolf.base import CommandError, ConfigError
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.models.selection import (
@@ -41,7 +41,7 @@ from ludolf.session.entries import SessionInfoBody, ThinkingLevelChangeBody
 from ludolf.session.store import check_not_held
 from ludolf.session.tree import LoadedSession, Session, new_session, open_session
 
-OFFLINE = f"{BUILT_IN}/offline"
+OFFLINE = f"{BUILT_IN_PROVIDER}/offline"
 
 # ---------------------------------------------------------------- session
 
@@ -255,7 +255,7 @@ def _remarks(
     workspace: Workspace, registry: ModelRegistry, choice: ModelChoice, *, by_settings: bool
 ) -> Iterator[str]:
     """Yield the warnings for a user who may expect another model."""
-    is_builtin, key = choice.model.provider == BUILT_IN, choice.model.key
+    is_builtin, key = choice.model.provider == BUILT_IN_PROVIDER, choice.model.key
     if choice.warning:
         yield choice.warning
     if by_settings and not is_builtin and workspace.environ.get(SCRIPT_VARIABLE):

@@ -160,7 +160,7 @@ class Server:
     async def _let_run_end(self) -> None:
         """Let the run end after the end of input; dialogs and host tools are cancelled."""
         self._engine.disconnect()
-        self._engine.host_tools.disconnect()
+        self._engine.own_host.disconnect()
         await self._pacing.tasks.ended()
         await self._engine.settled()
 
@@ -169,7 +169,7 @@ class Server:
         self._engine.disconnect()
         if self._pacing.turn is not None:
             await asyncio.wait((self._pacing.turn,), timeout=SHUTDOWN_SECONDS / 2)
-        self._engine.host_tools.disconnect()
+        self._engine.own_host.disconnect()
         await self._engine.abort()
         self._engine.shell.abort()
         await self._pacing.tasks.ended()

@@ -1,8 +1,7 @@
 """Data of the built-in models, available without loading their providers."""
 
-from ludolf.ai.models import Model, ModelCost
+from ludolf.ai.models import BUILT_IN_PROVIDER, Model, ModelCost
 
-PROVIDER = "ludolf"
 OFFLINE_API = "ludolf-offline"
 SCRIPTED_API = "ludolf-scripted"
 
@@ -20,7 +19,7 @@ def _model(model_id: str, name: str, api: str) -> Model:
         id=model_id,
         name=name,
         api=api,
-        provider=PROVIDER,
+        provider=BUILT_IN_PROVIDER,
         base_url=f"builtin:{model_id}",
         reasoning=True,
         input=("text", "image"),

@@ -10,7 +10,6 @@ import msgspec
 
 from ludolf.ai.access import Patience
 from ludolf.ai.errors import ProviderError, kind_of_status, retry_after
-from ludolf.ai.http.sse import SseParser
 
 if TYPE_CHECKING:
     from ludolf.ai.http.pool import ConnectionPool
@@ -94,6 +93,8 @@ class HttpResponse:
 
     def events(self) -> AsyncIterator[Iterator[bytes]]:
         """Yield, for each network read, the data of the server-sent events that it completed."""
+        from ludolf.ai.http.sse import SseParser
+
         return self.read(SseParser())
 
     async def read(self, parser: "Parser[ParsedT]") -> AsyncIterator[Iterator[ParsedT]]:

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from ludolf.ai.builtin.models import PROVIDER as BUILT_IN
 from ludolf.ai.http.oauth import Flow
+from ludolf.ai.models import BUILT_IN_PROVIDER
 from ludolf.base import CommandError
 from ludolf.config.auth.keys import KEY_VARIABLES
 from ludolf.config.auth.oauth import RADIUS, flow_names, flow_of
@@ -51,7 +51,7 @@ def login_providers(registry: ModelRegistry) -> dict[str, str]:
             *registry.providers(),
         )
     )
-    names.pop(BUILT_IN, None)
+    names.pop(BUILT_IN_PROVIDER, None)
     labels = {}
     for name in names:
         login = registry.logins.get(name) or flow_for(registry, name)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from ludolf.ai.builtin.models import PROVIDER as BUILT_IN
+from ludolf.ai.models import BUILT_IN_PROVIDER
 from ludolf.base import Value
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.auth.keys import KEY_VARIABLES, ApiKey, OAuth
@@ -43,7 +43,7 @@ def auth_status(
     if providers:
         return tuple(_status(registry, name) for name in providers)
     names = dict.fromkeys((*registry.keyring.stored(), *KEY_VARIABLES, *registry.providers()))
-    statuses = (_status(registry, name) for name in names if name != BUILT_IN)
+    statuses = (_status(registry, name) for name in names if name != BUILT_IN_PROVIDER)
     return tuple(one for one in statuses if one.origin != "none")
 
 

@@ -3,36 +3,8 @@
 from ludolf.ai.models import Model
 from ludolf.base.patterns import lazy_pattern
 from ludolf.config.models.patterns import id_order
+from ludolf.config.models.routes import PREFERRED
 
-# Tried in this order if nothing else selects a model. A cloud account may exist for other
-# reasons than models, so the two clouds come last.
-PREFERRED: dict[str, str] = {
-    "anthropic": "claude-opus-4-8",
-    "openai": "gpt-5.5",
-    "openai-codex": "gpt-5.5",
-    "google": "gemini-3.1-pro-preview",
-    "openrouter": "moonshotai/kimi-k2.6",
-    "deepseek": "deepseek-v4-pro",
-    "xai": "grok-4.7",
-    "github-copilot": "gpt-5.4",
-    "groq": "openai/gpt-oss-120b",
-    "cerebras": "gpt-oss-120b",
-    "zai": "glm-5.3",
-    "zai-coding-cn": "glm-5.3",
-    "mistral": "devstral-medium-latest",
-    "minimax": "MiniMax-M2.7",
-    "minimax-cn": "MiniMax-M2.7",
-    "moonshotai": "kimi-k2.6",
-    "moonshotai-cn": "kimi-k2.6",
-    "kimi-coding": "kimi-for-coding",
-    "huggingface": "moonshotai/Kimi-K2.6",
-    "together": "moonshotai/Kimi-K2.6",
-    "fireworks": "accounts/fireworks/models/kimi-k2p6",
-    "vercel-ai-gateway": "zai/glm-5.1",
-    "azure-openai-responses": "gpt-5.4",
-    "google-vertex": "gemini-3.1-pro-preview",
-    "amazon-bedrock": "us.anthropic.claude-opus-4-6-v1",
-}
 # Providers that sell the models of other companies.
 RESELLERS = frozenset(
     (

@@ -1,4 +1,34 @@
-"""Addresses and APIs of providers whose models are not in the catalog."""
+"""Providers: the preferred model of each, and routes to those whose models are not shipped."""
+
+# Tried in this order if nothing else selects a model. A cloud account may exist for other
+# reasons than models, so the two clouds come last.
+PREFERRED: dict[str, str] = {
+    "anthropic": "claude-opus-4-8",
+    "openai": "gpt-5.5",
+    "openai-codex": "gpt-5.5",
+    "google": "gemini-3.1-pro-preview",
+    "openrouter": "moonshotai/kimi-k2.6",
+    "deepseek": "deepseek-v4-pro",
+    "xai": "grok-4.7",
+    "github-copilot": "gpt-5.4",
+    "groq": "openai/gpt-oss-120b",
+    "cerebras": "gpt-oss-120b",
+    "zai": "glm-5.3",
+    "zai-coding-cn": "glm-5.3",
+    "mistral": "devstral-medium-latest",
+    "minimax": "MiniMax-M2.7",
+    "minimax-cn": "MiniMax-M2.7",
+    "moonshotai": "kimi-k2.6",
+    "moonshotai-cn": "kimi-k2.6",
+    "kimi-coding": "kimi-for-coding",
+    "huggingface": "moonshotai/Kimi-K2.6",
+    "together": "moonshotai/Kimi-K2.6",
+    "fireworks": "accounts/fireworks/models/kimi-k2p6",
+    "vercel-ai-gateway": "zai/glm-5.1",
+    "azure-openai-responses": "gpt-5.4",
+    "google-vertex": "gemini-3.1-pro-preview",
+    "amazon-bedrock": "us.anthropic.claude-opus-4-6-v1",
+}
 
 _CHAT = "openai-completions"
 _ZEN = "https://opencode.ai/zen"
@@ -7,7 +37,8 @@ _CLOUDFLARE_GATEWAY = (
 )
 _CLOUDFLARE_WORKERS = "https://api.cloudflare.com/client/v4/accounts/{CLOUDFLARE_ACCOUNT_ID}/ai/v1"
 
-# For each provider: prefix of the id, API, address; the first match is used.
+# Addresses and APIs of providers whose models are not in the catalog. For each provider: prefix
+# of the id, API, address; the first match is used.
 ROUTES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ant-ling": (("", _CHAT, "https://api.ant-ling.com/v1"),),
     "baseten": (("", _CHAT, "https://inference.baseten.co/v1"),),

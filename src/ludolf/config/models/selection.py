@@ -12,9 +12,8 @@ from ludolf.ai.models import Model
 from ludolf.base import ConfigError, expand_user, user_dir
 from ludolf.config.auth.keys import ALSO_NEEDED, KEY_VARIABLES
 from ludolf.config.models.models_file import ModelEntry, ProviderEntry, make_model
-from ludolf.config.models.patterns import is_glob, matches_glob
-from ludolf.config.models.ranking import PREFERRED, best_match
 from ludolf.config.models.registry import LOCAL, ModelRegistry
+from ludolf.config.models.routes import PREFERRED
 from ludolf.config.settings.settings import Settings
 
 _LIST = "`ludolf models` lists the available models."
@@ -81,6 +80,8 @@ def match_exact(pattern: str, models: Iterable[Model]) -> Model | None:
 
 def match_part(pattern: str, models: Iterable[Model]) -> Model | None:
     """Return the preferred model whose id or name contains the pattern."""
+    from ludolf.config.models.ranking import best_match
+
     lowered = pattern.lower()
     matches = [m for m in models if lowered in m.id.lower() or lowered in m.name.lower()]
     return best_match(pattern, matches)
@@ -339,6 +340,8 @@ def _kin(registry: ModelRegistry, provider: str, model_id: str) -> Model:
 def _scope_matches(
     pattern: str, models: Sequence[Model]
 ) -> tuple[tuple[ModelChoice, ...], str | None]:
+    from ludolf.config.models.patterns import is_glob, matches_glob
+
     nothing = f'No models match pattern "{pattern}"'
     if is_glob(pattern) and match_exact(pattern, models) is None:
         glob, level = split_level(pattern)

@@ -3,7 +3,6 @@
 Such a file ends the start: to continue without it would switch off a safety feature.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,9 @@ _NO_LETTERS = lazy_pattern(r"[\W\d_]+")
 _NEAR = 2
 
 
-def doubt_of_missing(path: Path) -> str | None:
-    """Return the reason why a missing settings file may exist; None if it does not."""
-    place = next(each for each in (path, *path.parents) if os.path.lexists(each))
-    if os.path.exists(place):
-        return None
-    return f"{path} cannot be read: {place} is a link to something missing. {_advice()}"
+def doubt_of_missing(path: Path, link: Path) -> str:
+    """Return the reason why a settings file may exist whose path contains a broken link."""
+    return f"{path} cannot be read: {link} is a link to something missing. {_advice()}"
 
 
 def doubt_of_invalid(path: Path, error: ConfigError) -> str | None:

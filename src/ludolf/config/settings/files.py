@@ -117,6 +117,12 @@ def stamp(path: Path) -> Stamp | None:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
+def broken_link(path: Path) -> Path | None:
+    """Return the link to something missing in the path of a missing file; None if none is there."""
+    place = next(each for each in (path, *path.parents) if os.path.lexists(each))
+    return None if os.path.exists(place) else place
+
+
 def exposure(path: Path) -> str | None:
     """Return a warning if other users can read the file; None if modes prevent it."""
     mode = _mode_for_others(path)

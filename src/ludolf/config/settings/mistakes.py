@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-from ludolf.base.near import nearest, suggestion
-
 # Keys of pi that Ludolf does not read; most are for its terminal interface.
 OF_PI = frozenset(
     (
@@ -31,6 +29,8 @@ def unknown_keys(raw: Any, kind: Any) -> Iterator[str]:
 
 
 def _unknown(key: str, near: str | None) -> str:
+    from ludolf.base.near import suggestion
+
     return f'unknown key "{key}".{suggestion(near)}'
 
 
@@ -43,6 +43,8 @@ def _keys(raw: Any, kind: Any, where: str) -> Iterator[tuple[str, str | None]]:
             if name in types:
                 yield from _keys(value, types[name], f"{where}{name}.")
             elif name[:1].isalpha() and name not in OF_PI:  # `$schema` and `//` are comments
+                from ludolf.base.near import nearest
+
                 near = nearest(name, types)
                 yield f"{where}{name}", None if near is None else f"{where}{near}"
     elif get_origin(kind) is dict and isinstance(raw, dict):

@@ -3,35 +3,29 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ludolf.ai.gate import RequestGate
 from ludolf.ai.messages import ThinkingLevel
-from ludolf.base.trace_context import TraceContext
+
+if TYPE_CHECKING:
+    from ludolf.ai.gate import RequestGate
+    from ludolf.base.trace_context import TraceContext
 
 
-class Options(msgspec.Struct, kw_only=True):
-    """Start options; an unset one is taken from the settings, else the default."""
+class ChosenOptions(msgspec.Struct, kw_only=True):
+    """Options of one session, which a client of a server can choose too.
 
-    cwd: Path
-    # of this session: its keys, folders, proxies, tools and processes see no other environment
-    environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
-    # from Python only: another agent folder, settings without a file, extensions as functions,
-    # a gate that requests to the model pass
-    agent_dir: Path | None = None
-    settings: dict[str, Any] | None = None
-    factories: tuple[Callable[..., Any], ...] = ()
-    gate: RequestGate | None = None
+    An unset one is taken from the settings, else the default.
+    """
+
     provider: str | None = None
     model: str | None = None
     models: tuple[str, ...] = ()
     api_key: str | None = None
     thinking: ThinkingLevel | None = None
     # sessions
-    continue_last: bool = False
-    session: str | None = None
     session_id: str | None = None
     fork: str | None = None
     session_dir: str | None = None
@@ -57,8 +51,6 @@ class Options(msgspec.Struct, kw_only=True):
     approve: bool | None = None
     # safety
     approval: str | None = None
-    # the approval mode if neither `approval` nor the user's settings choose one
-    default_approval: str | None = None
     sandbox: str | None = None
     sandbox_network: str | None = None
     mask_secrets: bool = False
@@ -69,11 +61,29 @@ class Options(msgspec.Struct, kw_only=True):
     replay: str | None = None
     replay_strict: bool = False
     replay_speed: float | None = None
-    # OpenTelemetry: on, off, or from Python the provider to report to; None: as the settings say
-    telemetry: Any = None
-    # the trace context of prompts that carry none
-    trace: TraceContext | None = None
     # limits of one prompt
     max_turns: int | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
+
+
+class Options(ChosenOptions, kw_only=True):
+    """Start options, of which a server has some itself or as other parameters of `open`."""
+
+    cwd: Path
+    # of this session: its keys, folders, proxies, tools and processes see no other environment
+    environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
+    continue_last: bool = False
+    session: str | None = None
+    # the approval mode if neither `approval` nor the user's settings choose one
+    default_approval: str | None = None
+    # OpenTelemetry: on, off, or from Python the provider to report to; None: as the settings say
+    telemetry: Any = None
+    # the trace context of prompts that carry none
+    trace: "TraceContext | None" = None
+    # from Python only: another agent folder, settings without a file, extensions as functions,
+    # a gate that requests to the model pass
+    agent_dir: Path | None = None
+    settings: dict[str, Any] | None = None
+    factories: tuple[Callable[..., Any], ...] = ()
+    gate: "RequestGate | None" = None

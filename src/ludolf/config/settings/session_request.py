@@ -8,31 +8,13 @@ import msgspec
 from msgspec import structs
 
 from ludolf.base import ConfigError
-from ludolf.config.settings.options import Options
-
-# Named by other parameters of `open`, or only by Python programs.
-_NOT_OFFERED = frozenset(
-    (
-        "agent_dir",
-        "continue_last",
-        "cwd",
-        "default_approval",
-        "environ",
-        "factories",
-        "gate",
-        "session",
-        "settings",
-        "telemetry",
-        "trace",
-    )
-)
+from ludolf.config.settings.options import ChosenOptions, Options
 
 
 @cache
 def choice_fields() -> Mapping[str, structs.FieldInfo]:
     """Return the options that a client can choose for a session, by their names in camelCase."""
-    fields = structs.fields(Options)
-    return {_camel(field.name): field for field in fields if field.name not in _NOT_OFFERED}
+    return {_camel(field.name): field for field in structs.fields(ChosenOptions)}
 
 
 def session_choices(options: Options) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ludolf.ai.http.proxy import use_proxy
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.base import ConfigError, Value
 from ludolf.base.project_files import Reader
-from ludolf.config.settings.files import read_object, read_text, replace_text
+from ludolf.config.settings.files import broken_link, read_object, read_text, replace_text
 from ludolf.config.settings.home import Home, reader_of
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -384,9 +384,11 @@ class SettingsFiles:
 
     def _look_for_doubts(self, raw: Mapping[str, Any], path: Path | None) -> None:
         if path is not None and not raw and not os.path.isfile(path):
-            from ludolf.config.settings.doubts import doubt_of_missing
+            link = broken_link(path)
+            if link is not None:
+                from ludolf.config.settings.doubts import doubt_of_missing
 
-            self._doubt(doubt_of_missing(path))
+                self._doubt(doubt_of_missing(path, link))
         names = set(Settings.__struct_encode_fields__)
         if not raw.keys() <= names:
             from ludolf.config.settings.doubts import doubt_of_keys

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ludolf.base.patterns import lazy_pattern
-from ludolf.base.programs import safe_path
 
 COMMAND_LIMIT = 10.0
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -76,6 +75,8 @@ class Resolver:
             return self._outputs[command]
         environ = {**self.environ, **(over or {})}
         if self.writable and "PATH" in environ:
+            from ludolf.base.programs import safe_path
+
             environ["PATH"] = safe_path(environ["PATH"], self.writable)
         output = run_command(command, environ)
         if output is None:

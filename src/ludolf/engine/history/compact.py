@@ -40,7 +40,7 @@ _PREFIX: dict[CompactionReason, str] = {
 
 
 class Compactor(Component):
-    """One compaction at a time. `running` is what `get_state` calls compacting."""
+    """One compaction at a time."""
 
     def __init__(self, bundles: Bundles, summaries: Summaries, work: Scope) -> None:
         super().__init__(bundles)
@@ -49,11 +49,14 @@ class Compactor(Component):
         self._recovered = False
         self._dropped: frozenset[str] = frozenset()
         self._manual: Scope | None = None
-        self.running = False
 
     def on_prompt(self) -> None:
         """Allow one more recovery from an overflow."""
         self._recovered = False
+
+    @property
+    def running(self) -> bool:
+        return "compaction" in self.conversation.summarising
 
     @property
     def manual_running(self) -> bool:
@@ -229,7 +232,7 @@ class Compactor(Component):
         will_retry: bool = False,
     ) -> CompactionResult | None:
         """Compact and emit the events; returns None if it was aborted."""
-        self.running = True
+        self.conversation.summarising.add("compaction")
         try:
             await self.conversation.hub.emit(CompactionStart(reason=reason))
             result = await scope.run(self._summarise(reason, instructions, will_retry))
@@ -240,7 +243,7 @@ class Compactor(Component):
             await self._end(reason, error=_PREFIX[reason] + str(error))
             raise SummaryFailed(str(error)) from error
         finally:
-            self.running = False
+            self.conversation.summarising.discard("compaction")
         await self._end(reason, result=result, will_retry=will_retry)
         return result
 
@@ -253,7 +256,7 @@ class Compactor(Component):
         will_retry: bool = False,
         error: str | None = None,
     ) -> None:
-        self.running = False
+        self.conversation.summarising.discard("compaction")
         end = CompactionEnd(
             reason=reason,
             result=result,

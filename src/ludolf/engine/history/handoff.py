@@ -50,7 +50,7 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 class Handoffs(Component):
-    """One at a time; `get_state` reports `running` as compacting."""
+    """One at a time."""
 
     def __init__(self, runner: PromptRunner, sessions: SessionSwitcher, work: Scope) -> None:
         super().__init__(runner.bundles)
@@ -58,7 +58,10 @@ class Handoffs(Component):
         self._compactor = runner.compactor
         self._sessions = sessions
         self._work = work
-        self.running = False
+
+    @property
+    def running(self) -> bool:
+        return "handoff" in self.conversation.summarising
 
     async def go(self, instructions: str | None) -> HandedOver:
         """Write the document, and begin a new session with it.
@@ -96,7 +99,7 @@ class Handoffs(Component):
         self.models.require()
 
     async def _write(self, instructions: str | None) -> _Document:
-        self.running = True
+        self.conversation.summarising.add("handoff")
         try:
             with self._work.open() as scope:
                 return await scope.run(self._ask(instructions))
@@ -105,7 +108,7 @@ class Handoffs(Component):
         except SummaryFailed as error:
             raise CommandError(str(error)) from error
         finally:
-            self.running = False
+            self.conversation.summarising.discard("handoff")
             for feature in self.features:
                 feature.on_handoff_end()
 

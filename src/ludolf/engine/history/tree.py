@@ -14,13 +14,12 @@ SUMMARY_LIMIT = 4096
 
 
 class TreeNavigation(Component):
-    """Moves to another entry; `get_state` reports `summarising` as compacting."""
+    """Moves to another entry."""
 
     def __init__(self, bundles: Bundles, summaries: Summaries, work: Scope) -> None:
         super().__init__(bundles)
         self._summaries = summaries
         self._work = work
-        self.summarising = False
 
     async def go(self, wish: TreeMove) -> Moved:
         """Raises:
@@ -64,7 +63,7 @@ class TreeNavigation(Component):
         self, leaf: str | None, old_leaf: str | None, instructions: str | None, *, replace: bool
     ) -> BranchSummaryBody | None:
         """Summarise the branch that is left; returns None if it was aborted."""
-        self.summarising = True
+        self.conversation.summarising.add("branch")
         try:
             with self._work.open() as scope:
                 return await scope.run(self._ask(leaf, old_leaf, instructions, replace=replace))
@@ -73,7 +72,7 @@ class TreeNavigation(Component):
         except SummaryFailed as error:
             raise CommandError(str(error)) from error
         finally:
-            self.summarising = False
+            self.conversation.summarising.discard("branch")
 
     async def _ask(
         self, leaf: str | None, old_leaf: str | None, instructions: str | None, *, replace: bool

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.host.host_link import LEFT, HostLink
-from ludolf.engine.host.host_tools import HostTools
 
 if TYPE_CHECKING:
+    from ludolf.engine.host.host_tools import HostTools
     from ludolf.engine.host.host_uris import HostDocuments, HostUris
 
 WAIT_SECONDS = 30.0
@@ -35,7 +35,13 @@ class HostSide:
         self._wait_seconds = wait_seconds
         self._is_away = False
         self._timer: asyncio.TimerHandle | None = None
-        self.tools = HostTools(link, bundles.toolset)
+
+    @cached_property
+    def tools(self) -> "HostTools":
+        """Return the tools of the host, made on first use."""
+        from ludolf.engine.host.host_tools import HostTools
+
+        return HostTools(self._link, self._bundles.toolset)
 
     @cached_property
     def documents(self) -> "HostUris":
@@ -45,16 +51,20 @@ class HostSide:
     @property
     def is_used(self) -> bool:
         """Return whether the host provides tools or documents, or has calls to answer."""
-        return self.tools.is_used or self._has_documents
+        return self._has_documents or any(each.is_used for each in self._made_tools())
+
+    def disconnect(self) -> None:
+        """Fail all calls of tools: the host is gone."""
+        for tools in self._made_tools():
+            tools.disconnect()
 
     def leave(self) -> None:
         """Hold open and later calls: the host is away, and may come back."""
         if self._is_away:
             return
         self._is_away = True
-        self.tools.calls.pause()
-        if self._has_documents:
-            self.documents.calls.pause()
+        for each in self._made():
+            each.calls.pause()
         self._timer = asyncio.get_running_loop().call_later(self._wait_seconds, self._give_up)
 
     def come_back(self) -> None:
@@ -63,9 +73,8 @@ class HostSide:
             return
         self._is_away = False
         self._stop_timer()
-        self.tools.calls.resume()
-        if self._has_documents:
-            self.documents.calls.resume()
+        for each in self._made():
+            each.calls.resume()
 
     def close(self) -> None:
         """Fail all calls and remove the tools and documents: the host does not come back."""
@@ -79,6 +88,12 @@ class HostSide:
     def _has_documents(self) -> bool:
         return "documents" in vars(self)
 
+    def _made_tools(self) -> "tuple[HostTools, ...]":
+        return (self.tools,) if "tools" in vars(self) else ()
+
+    def _made(self) -> "tuple[HostTools | HostUris, ...]":
+        return (*self._made_tools(), *((self.documents,) if self._has_documents else ()))
+
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -86,7 +101,7 @@ class HostSide:
 
     def _give_up(self) -> None:
         self._stop_timer()
-        self.tools.remove(LEFT)
+        for each in self._made():
+            each.remove(LEFT)
         if self._has_documents:
-            self.documents.remove(LEFT)
             self._bundles.resources.invalidate_prompt()

@@ -8,13 +8,8 @@ import msgspec
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput
 from ludolf.ai.messages import Part, text_of
 from ludolf.base import CommandError
-from ludolf.engine.host.host_link import (
-    HostCall,
-    HostCalls,
-    HostLink,
-    new_call_id,
-    title_of,
-)
+from ludolf.engine.host.host_calls import HostCall, HostCalls, new_call_id
+from ludolf.engine.host.host_link import HostLink, title_of
 from ludolf.engine.toolset import Toolset
 from ludolf.protocol.host_events import HostToolCall, HostToolCancel
 

@@ -13,7 +13,8 @@ from ludolf.agent.tool import Document, Documents, ToolFailure
 from ludolf.base import CommandError
 from ludolf.base.patterns import lazy_pattern
 from ludolf.engine.feature import Feature
-from ludolf.engine.host.host_link import HostCall, HostCalls, HostLink, new_call_id
+from ludolf.engine.host.host_calls import HostCall, HostCalls, new_call_id
+from ludolf.engine.host.host_link import HostLink
 from ludolf.engine.toolset import Toolset
 from ludolf.protocol.host_events import HostUriCancel, HostUriRequest
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cached_property
 from itertools import groupby
 from typing import TypeVar
 
@@ -9,7 +10,6 @@ from msgspec import structs
 
 from ludolf.ai.access import Access
 from ludolf.ai.errors import RETRYABLE, ProviderError
-from ludolf.ai.identity_cache import IdentityCache
 from ludolf.ai.messages import (
     AnyMessage,
     CustomMessage,
@@ -39,6 +39,8 @@ class ImageBlock:
     provider made of it can be kept."""
 
     def __init__(self) -> None:
+        from ludolf.ai.identity_cache import IdentityCache
+
         self._copies: IdentityCache[AnyMessage] = IdentityCache()
 
     def apply(self, messages: Iterable[AnyMessage]) -> tuple[AnyMessage, ...]:
@@ -77,9 +79,12 @@ class Requests(Component):
     def __init__(self, bundles: Bundles, renew: Renew) -> None:
         super().__init__(bundles)
         self.renew = renew
-        self._image_block = ImageBlock()
         retention = env("CACHE_RETENTION", self.workspace.environ)
         self._cache: CacheRetention = "long" if retention == "long" else "short"
+
+    @cached_property
+    def _image_block(self) -> ImageBlock:
+        return ImageBlock()
 
     async def empty(self, model: Model | None = None) -> Request:
         """Return an empty request; waits until a login is renewed or a key command has run.

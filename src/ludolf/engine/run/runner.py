@@ -4,7 +4,8 @@ import asyncio
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from ludolf.agent.events import (
     AgentEnd,
@@ -24,10 +25,12 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import ModelAnswer, Request
 from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.conversation import Conversation
-from ludolf.engine.history.compact import Compactor
 from ludolf.engine.run.requests import Attempts, Requests
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import AgentSettled, AutoRetryEnd, AutoRetryStart
+
+if TYPE_CHECKING:
+    from ludolf.engine.history.compact import Compactor
 
 CANCELLED = "Retry cancelled"
 
@@ -262,14 +265,12 @@ class PromptRunner(Component):
         self,
         bundles: Bundles,
         requests: Requests,
-        compactor: Compactor,
         tasks: Tasks,
         work: Scope,
         on_idle: Callable[[], None],
     ) -> None:
         super().__init__(bundles)
         self.requests = requests
-        self.compactor = compactor
         self.retries = Retries(bundles.workspace, bundles.conversation)
         self._tasks = tasks
         self._work = work
@@ -278,6 +279,14 @@ class PromptRunner(Component):
         self._idle.set()
         # That of the running prompt; None when idle.
         self.scope: Scope | None = None
+
+    @cached_property
+    def compactor(self) -> "Compactor":
+        """Return what compacts the history, made on first use."""
+        from ludolf.engine.history.compact import Compactor
+        from ludolf.engine.history.summaries import Summaries
+
+        return Compactor(self.bundles, Summaries(self.requests), self._work)
 
     @property
     def running(self) -> bool:

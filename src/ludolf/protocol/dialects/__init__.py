@@ -1,20 +1,9 @@
 """The dialects by name. Each is loaded when it is chosen."""
 
-from importlib import import_module
-
 from ludolf.base import ConfigError
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo
+from ludolf.protocol.dialects.dialect import Dialect, PiDelta, ServerInfo
 
-# The module of each dialect and its class there.
-_CLASSES = {
-    "pi": ("pi", "Pi"),
-    "pi-0.79": ("pi_079", "Pi079"),
-    "pi-delta": ("dialect", "PiDelta"),
-    "omp": ("omp", "Omp"),
-    "xcsh": ("xcsh", "Xcsh"),
-    "pi-early": ("pi_early", "PiEarly"),
-}
-NAMES = tuple(_CLASSES)
+NAMES = ("pi", "pi-0.79", "pi-delta", "omp", "xcsh", "pi-early")
 DEFAULT = "pi"
 
 
@@ -22,11 +11,30 @@ def make_dialect(name: str) -> Dialect:
     """Raises:
     ConfigError: no dialect has this name.
     """
-    if name not in _CLASSES:
-        raise ConfigError(f'Unknown RPC dialect "{name}". Valid values: {", ".join(NAMES)}')
-    module, kind = _CLASSES[name]
-    dialect: Dialect = getattr(import_module(f"{__name__}.{module}"), kind)()
-    return dialect
+    match name:
+        case "pi":
+            from ludolf.protocol.dialects.pi import Pi
+
+            return Pi()
+        case "pi-0.79":
+            from ludolf.protocol.dialects.pi_079 import Pi079
+
+            return Pi079()
+        case "pi-delta":
+            return PiDelta()
+        case "omp":
+            from ludolf.protocol.dialects.omp import Omp
+
+            return Omp()
+        case "xcsh":
+            from ludolf.protocol.dialects.xcsh import Xcsh
+
+            return Xcsh()
+        case "pi-early":
+            from ludolf.protocol.dialects.pi_early import PiEarly
+
+            return PiEarly()
+    raise ConfigError(f'Unknown RPC dialect "{name}". Valid values: {", ".join(NAMES)}')
 
 
 __all__ = ["DEFAULT", "NAMES", "Dialect", "ServerInfo", "make_dialect"]
