@@ -32,6 +32,7 @@ LATE = frozenset(
         "tokenize",
     )
 )
+_EVENT_LOOPS, _SOCKET_CHECK = "asyncio.base_events", "_check_ssl_socket"
 _loading = RLock()
 
 
@@ -75,17 +76,42 @@ class _LateLoader:
         module.__class__ = ModuleType
 
 
+class _SocketsLoader:
+    """Loads asyncio's event loops so that a connection without TLS does not load ssl.
+
+    They ask of each socket whether it is a socket of the module ssl. A plain socket is not.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        check = getattr(module, _SOCKET_CHECK, None)
+        if check is not None:
+            plain = module.socket.socket
+            setattr(module, _SOCKET_CHECK, lambda sock: type(sock) is plain or check(sock))
+
+
 class _LateFinder:
-    """Finds the modules of `LATE` where Python finds them."""
+    """Finds the modules of `LATE`, and asyncio's event loops, where Python finds them."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in LATE or (name == "ssl" and PathFinder.find_spec("_ssl") is None):
+        loader: type[_LateLoader | _SocketsLoader] = _LateLoader
+        if name == _EVENT_LOOPS:
+            loader = _SocketsLoader
+        elif name not in LATE or (name == "ssl" and PathFinder.find_spec("_ssl") is None):
             return None  # a Python without TLS must fail where ssl is imported
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None:
-            spec.loader = _LateLoader(spec.loader)  # type: ignore[assignment]  # has its methods
+            spec.loader = loader(spec.loader)  # type: ignore[assignment]  # has its methods
         return spec
 
 
