@@ -46,35 +46,34 @@ async def _sessions(stage: Stage, program: Program) -> float:
     """
     home = stage.home(program)
     other = Home(stage.root, structs.replace(program, name=f"{program.name}-new"), home.port)
-    async with _client_of(LudolfServer(home)) as old, _client_of(LudolfServer(other)) as new:
-        await _opening(*old, stage.size(500, 300) - _SKIPPED - _BATCHES * _OPENED)
-        first = last = 0.0
+    old, new = LudolfServer(home), LudolfServer(other)
+    async with _prepared(old) as to_old, _prepared(new) as to_new:
+        await _open(to_old, stage.size(500, 300) - _SKIPPED - _BATCHES * _OPENED)
+        await asyncio.sleep(_PREPARED)
+        first, last = -new.cpu(), -old.cpu()
         for _ in range(_BATCHES):
-            first += await _opening(*new, _OPENED)
-            last += await _opening(*old, _OPENED)
-        return last / first
+            await _open(to_new, _OPENED)
+            await _open(to_old, _OPENED)
+        await asyncio.sleep(_PREPARED)
+        return (last + old.cpu()) / (first + new.cpu())
 
 
 @asynccontextmanager
-async def _client_of(server: MeasuredServer) -> AsyncIterator[tuple[MeasuredServer, ServedClient]]:
-    """Start a server whose first sessions have been opened; end it on exit."""
+async def _prepared(server: MeasuredServer) -> AsyncIterator[ServedClient]:
+    """Start a server, open its first sessions, and end it on exit; yields the client."""
     try:
         await server.start()
         client = await server.connect()
         await client.prompt(await client.open(), "Bench text 5")
-        await _opening(server, client, _SKIPPED)
-        yield server, client
+        await _open(client, _SKIPPED)
+        yield client
     finally:
         await server.close()
 
 
-async def _opening(server: MeasuredServer, client: ServedClient, count: int) -> float:
-    """Return the CPU seconds of opening sessions."""
-    cpu = server.cpu()
+async def _open(client: ServedClient, count: int) -> None:
     for _ in range(count):
         await client.open()
-    await asyncio.sleep(_PREPARED)
-    return server.cpu() - cpu
 
 
 async def _connections(stage: Stage, program: Program) -> float:
