@@ -193,6 +193,7 @@ def test_a_reaper_without_a_command_ends_after_a_while(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         first = await command()
+        os.kill(first, signal.SIGSTOP)  # as a process of another command may do
         assert await asyncio.to_thread(gone, first)
         assert await command() != first
 

@@ -288,6 +288,7 @@ class Warden:
             latest = time.monotonic() - self._idle_seconds
             for reaper in [one for one in self._idle if one.idle_since <= latest]:
                 self._idle.remove(reaper)
+                reaper.go_on()
                 reaper.close()
             self._looks_at = 0.0
             self._look_later(loop)
