@@ -12,6 +12,7 @@ from bench.stage import Stage
 from bench.terminal_rows import growth_of_deltas
 
 _TIMES = 4
+_PAIRS = 6
 
 
 def measure(stage: Stage) -> None:
@@ -92,16 +93,31 @@ def _switch(stage: Stage, program: Program) -> float:
 
 def _tools(stage: Stage, program: Program) -> float:
     """Return the cost of a turn with a thousand deferred tools relative to ten."""
-    home, turns = stage.home(program), stage.size(100, 25)
-    costs = {count: [0.0] for count in (10, 1000)}
-    for count in costs:
-        file = home.folder / f"tools{count}.json"
-        command = ("ludolf-no-such-server",)
-        write_known_servers(file, home.agent, home.work, command, servers=1, tools=count)
-        with stage.agent(program, "--mcp-config", str(file)) as agent:
-            agent.run("Bench loop 5 true")
-            costs[count] = [agent.run(f"Bench loop {turns} true").cpu for _ in range(_TIMES)]
-    return min(costs[1000]) / min(costs[10])
+    files = [_known_tools(stage, program, count) for count in (10, 1000)]
+    few, many = [], []
+    # Two processes that do the same differ by up to a tenth: the cheapest of several is compared.
+    for _ in range(stage.size(_PAIRS, 2)):
+        with (
+            stage.agent(program, "--mcp-config", files[0]) as with_few,
+            stage.agent(program, "--mcp-config", files[1]) as with_many,
+        ):
+            for _ in range(stage.size(2 * _TIMES, _TIMES)):
+                few.append(_cpu_of_turns(with_few, 25))
+                many.append(_cpu_of_turns(with_many, 25))
+    return min(many) / min(few)
+
+
+def _cpu_of_turns(agent: Agent, turns: int) -> float:
+    """Return the CPU time of a prompt with this many turns in a new session."""
+    agent.ask("new_session")
+    return agent.run(f"Bench loop {turns} true").cpu
+
+
+def _known_tools(stage: Stage, program: Program, count: int) -> str:
+    """Write a server with this many known tools; returns the file of its entry."""
+    home = stage.home(program)
+    file, command = home.folder / f"tools{count}.json", ("ludolf-no-such-server",)
+    return str(write_known_servers(file, home.agent, home.work, command, servers=1, tools=count))
 
 
 def _terminal(stage: Stage, program: Program) -> float:

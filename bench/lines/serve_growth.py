@@ -1,14 +1,19 @@
 """Growth of a server with its sessions and with the clients that have come and gone."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import count
+
+from msgspec import structs
 
 from bench.agent import Silent
 from bench.lines.serve import serving
-from bench.programs import Program
-from bench.served import LineClient
+from bench.programs import Home, Program
+from bench.served import LineClient, LudolfServer, MeasuredServer, ServedClient
 from bench.stage import Stage
 
+_BATCHES = 11
 _OPENED = 20
 _SKIPPED = 5
 # The server may not have noticed yet that those before them have left: a session has 16 clients.
@@ -34,21 +39,41 @@ def connections(stage: Stage, program: Program) -> float:
 
 
 async def _sessions(stage: Stage, program: Program) -> float:
-    async with serving(stage, program) as server:
+    """Open sessions alternately in a server with many and in a new one.
+
+    Other load on the machine then affects both. Garbage is collected about every 220 sessions, so
+    both sums include a collection.
+    """
+    home = stage.home(program)
+    other = Home(stage.root, structs.replace(program, name=f"{program.name}-new"), home.port)
+    old, new = LudolfServer(home), LudolfServer(other)
+    async with _prepared(old) as to_old, _prepared(new) as to_new:
+        await _open(to_old, stage.size(500, 300) - _SKIPPED - _BATCHES * _OPENED)
+        await asyncio.sleep(_PREPARED)
+        first, last = -new.cpu(), -old.cpu()
+        for _ in range(_BATCHES):
+            await _open(to_new, _OPENED)
+            await _open(to_old, _OPENED)
+        await asyncio.sleep(_PREPARED)
+        return (last + old.cpu()) / (first + new.cpu())
+
+
+@asynccontextmanager
+async def _prepared(server: MeasuredServer) -> AsyncIterator[ServedClient]:
+    """Start a server, open its first sessions, and end it on exit; yields the client."""
+    try:
+        await server.start()
         client = await server.connect()
-
-        async def cost(count: int) -> float:
-            cpu = server.cpu()
-            for _ in range(count):
-                await client.open()
-            await asyncio.sleep(_PREPARED)
-            return server.cpu() - cpu
-
         await client.prompt(await client.open(), "Bench text 5")
-        await cost(_SKIPPED)
-        first = await cost(_OPENED)
-        await cost(stage.size(500, 100) - _SKIPPED - 2 * _OPENED)
-        return await cost(_OPENED) / first
+        await _open(client, _SKIPPED)
+        yield client
+    finally:
+        await server.close()
+
+
+async def _open(client: ServedClient, count: int) -> None:
+    for _ in range(count):
+        await client.open()
 
 
 async def _connections(stage: Stage, program: Program) -> float:

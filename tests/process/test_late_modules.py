@@ -56,6 +56,26 @@ async def by_aiohttp(server, client):
 
 asyncio.run(main(*sys.argv[1:]))
 """
+PLAIN = """
+import socket
+async def main():
+    async def reply(reader, writer):
+        writer.write(b"plain")
+        writer.close()
+    async with await asyncio.start_server(reply, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        print((await reader.read()).decode(), type(ssl) is LateModule)
+        writer.close()
+    context = ssl.create_default_context()
+    with context.wrap_socket(socket.socket(), server_hostname="localhost") as encrypted:
+        encrypted.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_recv(encrypted, 1)
+        except TypeError as error:
+            print(error)
+asyncio.run(main())
+"""
 THREADS = """
 import threading
 sys.setswitchinterval(1e-6)
@@ -88,6 +108,10 @@ def _run(program: str, *words: str) -> str:
 def test_tls_works_if_ssl_is_loaded_late(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     assert _run(HTTPS, str(certificate), str(key)) == "over TLS\nhttps\n"
+
+
+def test_a_connection_without_tls_does_not_load_ssl() -> None:
+    assert _run(PLAIN) == "plain True\nSocket cannot be of type SSLSocket\n"
 
 
 def test_threads_that_use_a_late_module_at_once_see_all_of_it() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from ludolf.tools import supervisor
 from ludolf.tools.process import ProcessEnd, Running, StartError, shell_command
-from ludolf.tools.process_tree import WARDEN
+from ludolf.tools.process_tree import WARDEN, Warden
 from tests.unit.test_tools_process import first_line, gone
 
 # Each prints the number of a process that has shed group, session, parent and environment.
@@ -176,6 +176,32 @@ def test_reapers_are_used_again_and_few_are_kept(tmp_path: Path) -> None:
     mine = [path.parent.name for path in names if _is(path, "ludolf-reaper")]
     ours = [pid for pid in mine if _parent(_parent(pid)) == str(os.getpid())]
     assert 1 <= len(ours) <= 8
+
+
+def test_a_reaper_without_a_command_ends_after_a_while(tmp_path: Path) -> None:
+    warden = Warden(idle_seconds=0.01)
+
+    async def command() -> int:
+        loop, exited = asyncio.get_running_loop(), asyncio.Event()
+        reaper = warden.take(lambda message: exited.set() if message[0] == "exited" else None)
+        loop.add_reader(reaper.fileno(), reaper.receive)
+        reaper.run(("/bin/true",), str(tmp_path), {}, 2)
+        await exited.wait()
+        loop.remove_reader(reaper.fileno())
+        warden.give_back(reaper, loop)
+        return reaper.pid
+
+    async def scenario() -> None:
+        first = await command()
+        os.kill(first, signal.SIGSTOP)  # as a process of another command may do
+        assert await asyncio.to_thread(gone, first)
+        assert await command() != first
+
+    try:
+        asyncio.run(asyncio.wait_for(scenario(), 30))
+        assert warden.end_all() == ()
+    finally:
+        warden.dismiss()
 
 
 def _is(comm: Path, name: str) -> bool:

@@ -39,6 +39,7 @@ LATE = frozenset(
         "tokenize",
     )
 )
+_EVENT_LOOPS, _SOCKET_CHECK = "asyncio.base_events", "_check_ssl_socket"
 _loading = RLock()
 
 
@@ -82,17 +83,35 @@ class _LateLoader:
         module.__class__ = ModuleType
 
 
+class _EventLoopsLoader(_LateLoader):
+    """Loads asyncio's event loops at once, so that a connection without TLS does not load ssl.
+
+    They ask of each socket whether it is a socket of the module ssl. A plain socket is not.
+    """
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        check = getattr(module, _SOCKET_CHECK, None)
+        if check is not None:
+            plain = module.socket.socket
+            setattr(module, _SOCKET_CHECK, lambda sock: type(sock) is plain or check(sock))
+
+
 class _LateFinder:
-    """Finds the modules of `LATE` where Python finds them."""
+    """Finds the modules of `LATE`, and asyncio's event loops, where Python finds them."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> "ModuleSpec | None":
-        if name not in LATE or (name == "ssl" and machinery.PathFinder.find_spec("_ssl") is None):
+        loader = _LateLoader
+        if name == _EVENT_LOOPS:
+            loader = _EventLoopsLoader
+        elif name not in LATE or (name == "ssl" and machinery.PathFinder.find_spec("_ssl") is None):
             return None  # a Python without TLS must fail where ssl is imported
         spec: ModuleSpec | None = machinery.PathFinder.find_spec(name, path, target)
         if spec is not None:
-            spec.loader = _LateLoader(spec.loader)  # type: ignore[assignment]  # has its methods
+            spec.loader = loader(spec.loader)  # type: ignore[assignment]  # has its methods
         return spec
 
 

@@ -248,7 +248,7 @@ class PipedProcess:
             self._loop.remove_reader(reaper.fileno())
         if kill:
             reaper.kill()
-        WARDEN.give_back(reaper)
+        WARDEN.give_back(reaper, self._loop)
 
 
 def _read(file: int) -> bytes | None:

@@ -230,7 +230,7 @@ class Running:
         self._loop.remove_reader(self._reaper.fileno())
         if kill:
             self._reaper.kill()
-        WARDEN.give_back(self._reaper)
+        WARDEN.give_back(self._reaper, self._loop)
 
     async def _readable(self, patience: float | None) -> bool:
         """Wait for the pipe, at most until the command exits or `patience` seconds have passed."""

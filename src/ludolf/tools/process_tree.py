@@ -13,13 +13,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ludolf.tools import supervisor
 from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, POLL_SECONDS, ProcessStat
 
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
 # Number of reapers kept for later commands; a new one costs about a millisecond.
 _MOST_IDLE = 8
+# Seconds until a reaper without a command is ended, since it takes memory.
+_IDLE_SECONDS = 0.5
 _SEND_SECONDS = 10.0
 # Imported rather than run as a script, since Python caches the bytecode of imports only.
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.main()"
@@ -38,6 +43,7 @@ class Reaper:
         # Whether processes of a command are running, and whether the reaper itself is gone.
         self.busy = False
         self.gone = False
+        self.idle_since = 0.0
         self.survivors: tuple[tuple[int, str], ...] = ()
         self.report: Callable[[ReaperMessage], None] | None = None
 
@@ -140,7 +146,10 @@ class Reaper:
 class Warden:
     """The reapers of this program and the supervisor that forks them."""
 
-    def __init__(self) -> None:
+    def __init__(self, idle_seconds: float = _IDLE_SECONDS) -> None:
+        self._idle_seconds = idle_seconds
+        # When the next timer ends idle reapers.
+        self._looks_at = 0.0
         # Number of open sessions in an embedding program, whose orphans must not be adopted.
         self.guests = 0
         self._control: socket.socket | None = None
@@ -168,14 +177,19 @@ class Warden:
             self._others.append(reaper)
         return reaper
 
-    def give_back(self, reaper: Reaper) -> None:
-        """Return a reaper after its command; processes that the command left keep running."""
+    def give_back(self, reaper: Reaper, loop: "AbstractEventLoop | None") -> None:
+        """Return a reaper after its command; processes that the command left keep running.
+
+        The event loop ends the reaper if no other command takes it soon.
+        """
         with self._lock:
             reaper.report = None
             if reaper.gone:
                 reaper.close()
             self._sort()
             self._reap()
+            if loop is not None:
+                self._look_later(loop)
 
     def end_all(self) -> tuple[tuple[int, str], ...]:
         """End all processes that commands left running; for the end of the program.
@@ -261,6 +275,24 @@ class Warden:
             )
         self._control.settimeout(_SEND_SECONDS)
 
+    def _look_later(self, loop: "AbstractEventLoop") -> None:
+        now = time.monotonic()
+        # A loop that ended may have dropped its timer, which is then overdue.
+        if self._idle and self._looks_at <= now:
+            first = min(reaper.idle_since for reaper in self._idle) + self._idle_seconds
+            self._looks_at = max(first, now)
+            loop.call_later(self._looks_at - now, self._end_idle, loop)
+
+    def _end_idle(self, loop: "AbstractEventLoop") -> None:
+        with self._lock:
+            latest = time.monotonic() - self._idle_seconds
+            for reaper in [one for one in self._idle if one.idle_since <= latest]:
+                self._idle.remove(reaper)
+                reaper.go_on()
+                reaper.close()
+            self._looks_at = 0.0
+            self._look_later(loop)
+
     def _sort(self) -> None:
         """Sort reapers into free and busy ones; drop those that have ended."""
         for reaper in tuple(self._others):
@@ -269,6 +301,7 @@ class Warden:
                 self._others.remove(reaper)
             elif reaper.report is None and not reaper.busy:
                 self._others.remove(reaper)
+                reaper.idle_since = time.monotonic()
                 self._idle.append(reaper)
         alive = [reaper for reaper in self._idle if not reaper.gone]
         for reaper in (*alive[_MOST_IDLE:], *(each for each in self._idle if each.gone)):
