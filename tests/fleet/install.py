@@ -7,6 +7,7 @@ Harbor needs Python 3.12 or newer; if it cannot be installed, its tests are skip
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +32,7 @@ def main() -> None:
 
 def _install(place: Path, packages: tuple[str, ...], python: str) -> str | None:
     """Return what failed; None if the packages are installed."""
-    stamp, wanted = place / "installed.txt", "\n".join(packages)
+    stamp, wanted = place / "installed.txt", "\n".join((*packages, *_own_dependencies()))
     if stamp.exists() and stamp.read_text() == wanted:
         return None
     sys.stderr.write(f"Installing {packages[0]} into {place} ...\n")
@@ -42,6 +43,12 @@ def _install(place: Path, packages: tuple[str, ...], python: str) -> str | None:
     if problem is None:
         stamp.write_text(wanted)
     return problem
+
+
+def _own_dependencies() -> list[str]:
+    """Return what Ludolf needs now: an environment that was made before may lack some of it."""
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return list(about["project"]["dependencies"])
 
 
 def _run(*words: str) -> str | None:
