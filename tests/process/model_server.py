@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -17,11 +18,12 @@ _BULK_BYTES = 64 * 1024
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """One request of the program."""
+    """One request of the program; `at` is when it had arrived."""
 
     path: str
     headers: dict[str, str]
     body: Any
+    at: float = msgspec.field(default_factory=time.monotonic)
 
 
 class ModelServer:

@@ -1,6 +1,7 @@
 """The program `ludolf` in the sandbox of a sample, whose requests Inspect answers."""
 
 from itertools import count
+from random import randrange
 from uuid import uuid4
 
 from inspect_ai.agent import AgentState, sandbox_agent_bridge
@@ -8,12 +9,13 @@ from inspect_ai.util import sandbox
 
 from ludolf.base import dumps
 
-# Each sample has its own port: samples of the sandbox `local` share one machine.
+# Each sample has its own port: samples of the sandbox `local` share one machine, also with those of
+# other evaluations.
 _PORTS = 4000
 _FIRST_PORT = 13131
 # The exit code by which shells report a program that does not exist.
 _NOT_FOUND = 127
-_numbers = count()
+_numbers = count(randrange(_PORTS))
 
 
 async def run_program(state: AgentState, tools: tuple[str, ...], cwd: str | None) -> AgentState:
