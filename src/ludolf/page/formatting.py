@@ -1,13 +1,13 @@
 """Format numbers, costs and times for the page."""
 
 import math
-import re
 
 from ludolf.ai.messages import Usage
 from ludolf.base import iso_time
+from ludolf.base.patterns import lazy_pattern
 from ludolf.page.text import content
 
-_ISO = re.compile(r"[1-9][0-9]{3}(?:-[0-9]{2}){2}T[0-9]{2}(?::[0-9]{2}){2}\.[0-9]{3}Z\Z")
+_ISO = lazy_pattern(r"[1-9][0-9]{3}(?:-[0-9]{2}){2}T[0-9]{2}(?::[0-9]{2}){2}\.[0-9]{3}Z\Z")
 
 
 def tokens(count: float) -> str:
