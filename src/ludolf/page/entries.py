@@ -31,6 +31,7 @@ from ludolf.page.formatting import spent_line, stamp, tokens
 from ludolf.page.markdown import render_markdown
 from ludolf.page.page_model import Item, Story, ways_on
 from ludolf.page.text import attribute, content, data_image, one_line, plain_lines, terminal_html
+from ludolf.session.entries import text_field
 from ludolf.session.views import prompt_title, skill_parts
 
 
@@ -543,11 +544,11 @@ def _calls_line(message: AssistantMessage) -> str:
 
 
 def _call_line(call: ToolCall | None, name: str, cwd: str) -> str:
-    shown = _Call(name, _arguments(call), None, cwd)
-    if command := shown.text("command"):
+    args = call.arguments if call is not None and isinstance(call.arguments, dict) else {}
+    if command := text_field(args, "command"):
         return f"$ {command}"
-    place = shown.text("path").removeprefix(cwd.rstrip("/") + "/")
-    if pattern := shown.text("pattern"):
+    place = text_field(args, "path").removeprefix(cwd.rstrip("/") + "/")
+    if pattern := text_field(args, "pattern"):
         return f"{name} {pattern}" + (f" in {place}" if place else "")
     return f"{name} {place}".rstrip()
 

@@ -7,8 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ludolf.base import dumps
 from ludolf.session.entries import Entry, SessionHeader, entry_json
 
-# Bytes of the session that are compressed in one call, during which other threads run.
-_STEP = 1 << 19
+# Bytes of the session that are compressed in one call, during which other threads run. There are
+# few calls, since this thread waits for the one that renders after each.
+_STEP = 1 << 22
 
 
 def start_packing(

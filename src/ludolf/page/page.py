@@ -3,7 +3,6 @@
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
 from itertools import count
@@ -14,7 +13,6 @@ import msgspec
 from ludolf.ai.messages import ToolResultMessage
 from ludolf.page.chart import Chart, chart_data, read_chart
 from ludolf.page.entries import article, fork_nav, snippet
-from ludolf.page.packing import start_packing
 from ludolf.page.page_model import Growth, Item, Story, letter
 from ludolf.page.summary import ToolSpecLike, prompt_html, summary_html, title
 from ludolf.page.text import attribute, content, script_json, visible
@@ -57,11 +55,13 @@ def render_page(
     system_prompt: str | None = None,
     tools: Sequence[ToolSpecLike] = (),
     mark: str | None = None,
+    lines: Iterable[str] = (),
     on_progress: OnProgress | None = None,
 ) -> Iterator[str]:
     """Yield the page in pieces, so that a long session is never in memory as one text.
 
     With a mark it is a live page, which requests the entries after the mark from its server.
+    `lines` is the session file, which a reader of the page can save: compressed, as Base64.
     """
     live = mark is not None
     parts = _parts(live)
@@ -82,12 +82,10 @@ def render_page(
         "colophon": (_LIVE_COLOPHON if live else _COLOPHON,),
         "branches": _branches(story, write),
         "data": (script_json({**tree_data(story, story.items, chart), "mark": mark}),),
+        "lines": lines,
         "script": (parts.script,),
     }
-    with ThreadPoolExecutor(1, "ludolf-pack") as pool:
-        entries = [] if live else [item.entry for item in story.items]
-        slots["lines"] = () if live else start_packing(pool, story.header, entries)
-        yield from filled_frame(parts.frame, slots)
+    yield from filled_frame(parts.frame, slots)
 
 
 def filled_frame(frame: str, slots: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -220,7 +218,7 @@ def _branches(story: Story, write: Callable[[Item], str]) -> Iterator[str]:
 def tree_data(story: Story, items: Sequence[Item], chart: Chart) -> dict[str, object]:
     """Return the data of the page's script about these entries and the session."""
     return {
-        "ids": [item.id for item in items],
+        "ids": [item.entry.id for item in items],
         "parents": [item.parent for item in items],
         "kinds": "".join(map(letter, items)),
         "texts": [visible(snippet(story, item)) for item in items],

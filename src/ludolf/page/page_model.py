@@ -59,6 +59,8 @@ _BY_ROLE = {
     "compactionSummary": "compaction",
 }
 _BY_TYPE = {"model_change": "model", "thinking_level_change": "level", "branch_summary": "branch"}
+# Entries that change another entry or the story.
+_NOTES = ("label", "session_info")
 # A fork describes each branch by its first entry with text, at most this number of levels below.
 _FORK_SEES = 9
 
@@ -117,10 +119,8 @@ class Story(msgspec.Struct, eq=False):
     @property
     def branches(self) -> int:
         """Number of leaves of the tree."""
-        items = self.items
-        return sum(
-            item.shown and not any(items[child].shown for child in item.children) for item in items
-        )
+        inner = {item.parent for item in self.items if item.shown}
+        return len([item for item in self.items if item.shown and item.index not in inner])
 
 
 def ways_on(story: Story, item: Item) -> list[int]:
@@ -131,13 +131,13 @@ def ways_on(story: Story, item: Item) -> list[int]:
 def letter(item: Item) -> str:
     """Return the letter of an entry; failures and answers with only tool calls have their own."""
     message = item.message
-    if isinstance(message, ToolResultMessage) and message.is_error:
-        return "f"
     if isinstance(message, AssistantMessage):
         if message.failed:
             return "r"
         if item.calls and not text_of(message.content).strip():
             return "e"
+    elif isinstance(message, ToolResultMessage) and message.is_error:
+        return "f"
     return KINDS[item.kind]
 
 
@@ -149,8 +149,13 @@ def read_story(session: Session) -> Story:
     """
     # Read the leaf first: the list may contain later entries, but the path does not need them.
     leaf = session.leaf
-    growth = Growth(session.header)
-    growth.add(tuple(session.entries()))
+    return story_of(session.header, tuple(session.entries()), leaf)
+
+
+def story_of(header: SessionHeader, entries: Iterable[Entry], leaf: str | None) -> Story:
+    """Return the story of these entries, whose path ends at the leaf."""
+    growth = Growth(header)
+    growth.add(entries)
     growth.lead_to(leaf)
     return growth.story
 
@@ -181,7 +186,8 @@ class Growth:
             self._link(item)
             self._count(item)
             self._relate(item)
-            self._note(item)
+            if entry.type in _NOTES:
+                self._note(item)
         if items:
             self.lead_to(items[-1].id)
 
@@ -273,7 +279,8 @@ class Growth:
         """Assign a result to its call. Some providers repeat ids, so the latest call counts."""
         message = item.message
         if item.calls:
-            self._calls.update({call.id: (item.index, call) for call in item.calls})
+            for call in item.calls:
+                self._calls[call.id] = item.index, call
             self._set_pending(item)
         elif isinstance(message, ToolResultMessage) and message.tool_call_id in self._calls:
             asker, item.call = self._calls[message.tool_call_id]
