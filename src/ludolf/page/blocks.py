@@ -105,12 +105,12 @@ def _plain_paragraphs(text: str) -> "list[MarkdownBlock] | None":
     """
     if text.lstrip(" ")[:1] in _ENDINGS or text.startswith("    ") or text.endswith("  "):
         return None
-    if "\n" in text:
-        if "|" in text or _ODD_LINE_END.search(text):
-            return None
-        if "\n " in text or " \n" in text:
-            text = "\n".join([line.strip(" ") for line in text.split("\n")])
-    parts = [part.strip("\n") for part in text.rstrip().lstrip(" \n").split("\n\n")]
+    if "\n" in text and ("|" in text or _ODD_LINE_END.search(text)):
+        return None
+    lines = [line.strip(" ") for line in text.rstrip().split("\n")]
+    parts = ["\n".join(lines)]
+    if "" in lines:
+        parts = [part.strip("\n") for part in parts[0].split("\n\n")]
     return [Paragraph(part.removesuffix("\\")) for part in parts if part]
 
 

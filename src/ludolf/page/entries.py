@@ -346,7 +346,7 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
     message = item.message
     match message:
         case AssistantMessage():
-            text = text_of(message.content, " ").strip() or _calls_line(message)
+            text = _start(text_of(message.content, " "), limit) or _calls_line(message)
         case UserMessage() | CustomMessage():
             text = prompt_title(text_of(message.content, "\n\n")) or "(image)"
         case ToolResultMessage():
@@ -361,6 +361,12 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
             name = "Compacted" if item.kind == "compaction" else "Branch left"
             text = f"{name}: {message.summary}"
     return unmarked(text, limit)
+
+
+def _start(text: str, limit: int) -> str:
+    """Return a text without white space around it; of a long one, the part that is read."""
+    text = text.lstrip()
+    return text[: limit * 6] if len(text) > limit * 6 else text.rstrip()
 
 
 def unmarked(text: str, limit: int) -> str:

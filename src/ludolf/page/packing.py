@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ludolf.base import dumps
-from ludolf.session.entries import Entry, SessionHeader, entry_json
+from ludolf.session.entries import Entry, SessionHeader, entry_line
 
 # Bytes of the session that are compressed in one call, during which other threads run. There are
 # few calls, since this thread waits for the one that renders after each.
-_STEP = 1 << 22
+_STEP = 1 << 19
 
 
 def start_packing(
@@ -34,16 +34,15 @@ def _packed(header: SessionHeader, entries: Sequence[Entry]) -> list[bytes]:
     import zlib
 
     packer = zlib.compressobj(3, zlib.DEFLATED, 31)
-    pieces = [packer.compress(step) for step in _steps(header, entries)]
-    return [*pieces, packer.flush()]
+    return [*map(packer.compress, _steps(header, entries)), packer.flush()]
 
 
 def _steps(header: SessionHeader, entries: Sequence[Entry]) -> Iterator[bytes]:
     """Yield the lines of the session file in large pieces."""
     lines, size = [dumps(header), b"\n"], 0
     for entry in entries:
-        line = entry_json(entry)
-        lines += (line, b"\n")
+        line = entry_line(entry)
+        lines.append(line)
         size += len(line)
         if size >= _STEP:
             yield b"".join(lines)

@@ -81,7 +81,7 @@ def render_page(
         "tail": (_LIVE_TAIL if live else "",),
         "colophon": (_LIVE_COLOPHON if live else _COLOPHON,),
         "branches": _branches(story, write),
-        "data": (script_json({**tree_data(story, story.items, chart), "mark": mark}),),
+        "data": _data(story, chart, mark),
         "lines": lines,
         "script": (parts.script,),
     }
@@ -113,6 +113,8 @@ def _writer(story: Story, on_progress: OnProgress | None, *, keep: bool) -> Call
         if on_progress is not None:
             on_progress(next(numbers), whole)
         html = article(story, item)
+        # Here, while the message is in the cache of the processor.
+        item.line = visible(snippet(story, item))
         if not keep and isinstance(item.message, ToolResultMessage):
             item.message = item.message.replace(content=())
         return html
@@ -215,13 +217,17 @@ def _branches(story: Story, write: Callable[[Item], str]) -> Iterator[str]:
             yield f'<template id="t-{item.index}">{write(item)}</template>\n'
 
 
+def _data(story: Story, chart: Chart, mark: str | None) -> Iterator[str]:
+    yield script_json({**tree_data(story, story.items, chart), "mark": mark})
+
+
 def tree_data(story: Story, items: Sequence[Item], chart: Chart) -> dict[str, object]:
     """Return the data of the page's script about these entries and the session."""
     return {
         "ids": [item.entry.id for item in items],
         "parents": [item.parent for item in items],
         "kinds": "".join(map(letter, items)),
-        "texts": [visible(snippet(story, item)) for item in items],
+        "texts": [item.line or visible(snippet(story, item)) for item in items],
         "labels": {str(item.index): visible(item.label) for item in items if item.label},
         "times": [item.moment for item in items],
         "leaf": story.path[-1] if story.path else -1,

@@ -69,7 +69,8 @@ class Item(msgspec.Struct, eq=False):
     """One entry. `call` is the call of a tool result; `pending` are calls without a result.
 
     `shown` means that the entry or one below it is more than bookkeeping. `anchor` is the id as
-    an attribute, `moment` the time in Unix milliseconds, and `size` the estimated height.
+    an attribute, `moment` the time in Unix milliseconds, and `size` the estimated height. `line`
+    is the entry as one line for the tree; "" until it is rendered.
     """
 
     index: int
@@ -88,6 +89,7 @@ class Item(msgspec.Struct, eq=False):
     pending: tuple[ToolCall, ...] = ()
     children: list[int] = []
     shown: bool = False
+    line: str = ""
 
     @property
     def id(self) -> str:
@@ -363,7 +365,7 @@ def _size(message: Message | OpaqueMessage | None) -> int:
         return 1
     text = text_of(message.content)
     lines = len(text) // 90 + text.count("\n")
-    return min(7, max(1, lines.bit_length() - 1))
+    return min(7, lines.bit_length() - 1) if lines > 3 else 1
 
 
 def _message(entry: Entry) -> Message | OpaqueMessage | None:
