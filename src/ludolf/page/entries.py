@@ -347,10 +347,10 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
     match message:
         case AssistantMessage():
             text = _start(text_of(message.content, " "), limit) or _calls_line(message)
-        case UserMessage() | CustomMessage():
-            text = prompt_title(text_of(message.content, "\n\n")) or "(image)"
         case ToolResultMessage():
             text = _call_line(item.call, message.tool_name, story.header.cwd)
+        case UserMessage() | CustomMessage():
+            text = prompt_title(text_of(message.content, "\n\n")) or "(image)"
         case BashExecutionMessage():
             text = f"$ {message.command}"
         case None:
@@ -382,14 +382,14 @@ def unmarked(text: str, limit: int) -> str:
 def _inside(story: Story, item: Item) -> list[str]:
     message = item.message
     match message:
-        case UserMessage():
-            return [_head(item), *_user(message.content), _spent(item)]
         case AssistantMessage():
             head = _head(item, f"{message.provider}/{message.model}")
             return [head, *_assistant(story, item, message)]
         case ToolResultMessage():
             card = tool_card(item.call, message, story.header.cwd)
             return [*card, _link(item, "link hash", "#"), _spent(item)]
+        case UserMessage():
+            return [_head(item), *_user(message.content), _spent(item)]
         case BashExecutionMessage():
             return [*bash_card(message), _link(item, "link hash", "#")]
         case CustomMessage():

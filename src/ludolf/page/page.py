@@ -115,7 +115,7 @@ def _writer(story: Story, on_progress: OnProgress | None, *, keep: bool) -> Call
         html = article(story, item)
         # Here, while the message is in the cache of the processor.
         item.line = visible(snippet(story, item))
-        if not keep and isinstance(item.message, ToolResultMessage):
+        if item.kind == "tool" and not keep and isinstance(item.message, ToolResultMessage):
             item.message = item.message.replace(content=())
         return html
 

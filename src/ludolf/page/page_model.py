@@ -274,7 +274,7 @@ class Growth:
             figures.spending.add_answer(message)
         elif item.entry.type == "usage":
             figures.spending.add_body(item.body, item.usage)
-        else:
+        elif item.usage is not None:
             figures.spending.add(OTHER_WORK, item.usage)
 
     def _relate(self, item: Item) -> None:
@@ -318,25 +318,21 @@ class Growth:
 def _item(index: int, entry: Entry) -> Item:
     message = _message(entry)
     body = fields(entry) if message is None or entry.type != "message" else {}
-    return Item(
-        index,
-        entry,
-        _kind(entry, message),
-        message,
-        body,
-        _usage(message, body),
-        message.tool_calls if isinstance(message, AssistantMessage) else (),
-        attribute(entry.id),
-        _moment(entry.timestamp),
-        _size(message),
-    )
+    usage: Usage | None
+    calls: tuple[ToolCall, ...] = ()
+    if isinstance(message, AssistantMessage):
+        usage, calls, size = message.usage, message.tool_calls, _size(text_of(message.content))
+    elif isinstance(message, ToolResultMessage):
+        usage, size = message.usage, 2 if len(text_of(message.content)) < 400 else 4
+    else:
+        usage = _usage(body) if "usage" in body else None
+        size = _size(text_of(message.content)) if isinstance(message, UserMessage) else 1
+    kind, anchor = _kind(entry, message), attribute(entry.id)
+    moment = _moment(entry.timestamp)
+    return Item(index, entry, kind, message, body, usage, calls, anchor, moment, size)
 
 
-def _usage(message: Message | OpaqueMessage | None, body: dict[str, Any]) -> Usage | None:
-    if isinstance(message, (AssistantMessage, ToolResultMessage)):
-        return message.usage
-    if "usage" not in body:
-        return None
+def _usage(body: dict[str, Any]) -> Usage | None:
     try:
         return msgspec.convert(body["usage"], Usage, strict=False)
     except (msgspec.ValidationError, UnicodeEncodeError):
@@ -354,16 +350,11 @@ def _moment(stamp: str) -> int:
     return time_ms(stamp)
 
 
-def _size(message: Message | OpaqueMessage | None) -> int:
+def _size(text: str) -> int:
     """Estimate the height, so that the scroll bar is nearly right before anything is drawn.
 
     The style sheet defines the steps; each is about twice as high as the one before.
     """
-    if isinstance(message, ToolResultMessage):
-        return 2 if len(text_of(message.content)) < 400 else 4
-    if not isinstance(message, (UserMessage, AssistantMessage)):
-        return 1
-    text = text_of(message.content)
     lines = len(text) // 90 + text.count("\n")
     return min(7, lines.bit_length() - 1) if lines > 3 else 1
 
