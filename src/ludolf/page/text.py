@@ -82,7 +82,10 @@ def with_plain_ends(text: str) -> str:
 
 def one_line(text: str, limit: int = 120) -> str:
     """Return the start of a text as one line, for lists."""
-    words = " ".join(text[: limit * 4].split())
+    words = " ".join(text[: limit + 20].split())
+    if len(words) <= limit and len(text) > limit + 20:
+        # Much white space, or a text that is hardly longer than the line.
+        words = " ".join(text[: limit * 4].split())
     return words if len(words) <= limit else f"{words[: limit - 1].rstrip()}…"
 
 
