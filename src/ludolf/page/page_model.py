@@ -59,6 +59,8 @@ _BY_ROLE = {
     "compactionSummary": "compaction",
 }
 _BY_TYPE = {"model_change": "model", "thinking_level_change": "level", "branch_summary": "branch"}
+# The body of all items whose message is decoded.
+_NO_BODY: dict[str, Any] = {}
 # Entries that change another entry or the story.
 _NOTES = ("label", "session_info")
 # A fork describes each branch by its first entry with text, at most this number of levels below.
@@ -279,17 +281,17 @@ class Growth:
 
     def _relate(self, item: Item) -> None:
         """Assign a result to its call. Some providers repeat ids, so the latest call counts."""
-        message = item.message
+        message, items = item.message, self.story.items
         if item.calls:
             for call in item.calls:
                 self._calls[call.id] = item.index, call
-            self._set_pending(item)
+            item.pending = item.calls
         elif isinstance(message, ToolResultMessage) and message.tool_call_id in self._calls:
             asker, item.call = self._calls[message.tool_call_id]
             self._answered.add((asker, message.tool_call_id))
-            self._set_pending(self.story.items[asker])
-        if item.parent >= 0 and len(self.story.items[item.parent].children) == 2:
-            self._set_pending(self.story.items[item.parent])
+            self._set_pending(items[asker])
+        if item.parent >= 0 and len(items[item.parent].children) == 2:
+            self._set_pending(items[item.parent])
 
     def _set_pending(self, item: Item) -> None:
         if not isinstance(item.message, AssistantMessage):
@@ -317,7 +319,7 @@ class Growth:
 
 def _item(index: int, entry: Entry) -> Item:
     message = _message(entry)
-    body = fields(entry) if message is None or entry.type != "message" else {}
+    body = fields(entry) if message is None or entry.type != "message" else _NO_BODY
     usage: Usage | None
     calls: tuple[ToolCall, ...] = ()
     if isinstance(message, AssistantMessage):
