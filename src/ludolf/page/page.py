@@ -123,6 +123,7 @@ def _writer(story: Story, on_progress: OnProgress | None, *, keep: bool) -> Call
     return write
 
 
+@cache
 def page_policy(*, live: bool = False) -> str:
     """Return the content security policy of the page, which allows its own style and script.
 
