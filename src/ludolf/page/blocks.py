@@ -100,12 +100,15 @@ def parse_lines(lines: list[str]) -> list[MarkdownBlock]:
 def _plain_paragraphs(text: str) -> "list[MarkdownBlock] | None":
     """Return the paragraphs of a text that has only paragraphs without hard line breaks.
 
-    None if another block could start in it. Most texts need no more than this. Works on the whole
-    text, since a step for each line would take most of the time.
+    None if another block could start in it. Most texts need no more than this. One search finds
+    such lines, since a step for each line would take most of the time.
     """
     if text.lstrip(" ")[:1] in _ENDINGS or text.startswith("    ") or text.endswith("  "):
         return None
-    if "\n" in text and ("|" in text or _ODD_LINE_END.search(text)):
+    if "\n" not in text:
+        line = text.rstrip().lstrip(" ")
+        return [Paragraph(line.removesuffix("\\"))] if line else []
+    if "|" in text or _ODD_LINE_END.search(text):
         return None
     lines = [line.strip(" ") for line in text.rstrip().split("\n")]
     parts = ["\n".join(lines)]
