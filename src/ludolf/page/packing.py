@@ -9,7 +9,7 @@ from ludolf.session.entries import Entry, SessionHeader, entry_line
 
 # Bytes of the session that are compressed in one call, during which other threads run. There are
 # few calls, since this thread waits for the one that renders after each.
-_STEP = 1 << 20
+_STEP = 1 << 21
 
 
 def start_packing(
