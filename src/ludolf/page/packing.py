@@ -1,6 +1,6 @@
 """Compress the session file for the page in a second thread, while the page is rendered."""
 
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -20,14 +20,13 @@ def start_packing(
 
 
 def _encoded(packed: Future[list[bytes]]) -> Iterator[str]:
-    pieces = packed.result()
     rest = b""
-    for piece in pieces:
-        rest += piece
-        whole = len(rest) - len(rest) % 3
-        yield b64encode(rest[:whole]).decode()
-        rest = rest[whole:]
-    yield b64encode(rest).decode()
+    for piece in packed.result():
+        data = rest + piece
+        whole = len(data) - len(data) % 3
+        yield b2a_base64(memoryview(data)[:whole], newline=False).decode()
+        rest = data[whole:]
+    yield b2a_base64(rest, newline=False).decode()
 
 
 def _packed(header: SessionHeader, entries: Sequence[Entry]) -> list[bytes]:

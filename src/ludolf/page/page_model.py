@@ -67,7 +67,7 @@ _NOTES = ("label", "session_info")
 _FORK_SEES = 9
 
 
-class Item(msgspec.Struct, eq=False):
+class Item(msgspec.Struct, eq=False, gc=False):
     """One entry. `call` is the call of a tool result; `pending` are calls without a result.
 
     `shown` means that the entry or one below it is more than bookkeeping. `anchor` is the id as
