@@ -1,9 +1,9 @@
 """Assemble the page from its template: one file that loads nothing and runs only our script."""
 
 import re
+import sys
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from itertools import count
@@ -194,11 +194,12 @@ def source_digest(text: str) -> str:
 
 def _sha256(data: bytes) -> bytes:
     """Return a digest without `hashlib`, which loads OpenSSL in several milliseconds."""
-    for name in ("_sha2", "_sha256", "hashlib"):  # of Python 3.12 and later, of 3.11, of all
-        with suppress(ImportError):
-            digest: bytes = import_module(name).sha256(data).digest()
-            return digest
-    raise AssertionError("Python has no SHA-256")
+    try:
+        module = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+    except ImportError:
+        module = import_module("hashlib")
+    digest: bytes = module.sha256(data).digest()
+    return digest
 
 
 def _outline(story: Story) -> Iterator[str]:
