@@ -1,5 +1,9 @@
 """Code, output and changes on the page: languages, folds, marked parts of lines."""
 
+import random
+import re
+from itertools import accumulate
+
 import pytest
 
 from ludolf.page.code import block, code_block, code_box, folded, language_of
@@ -22,7 +26,7 @@ def test_code_is_plain_text_that_names_its_language() -> None:
 
 
 def test_the_name_of_a_language_cannot_leave_its_attribute() -> None:
-    html = code_block("x", '"><script>' + "x" * 100) + block("x", "", "'\"><b onclick=")
+    html = code_block("x", '"><script>' + "x" * 100) + "".join(block(["x"], "", "'\"><b onclick="))
     assert Reader(html).wrong == []
     names = [attrs["data-lang"] for attrs in Reader(html).having("div")]
     assert names == ['"><script>' + "x" * 14, "'\"><b onclick="]
@@ -49,7 +53,7 @@ def test_long_code_stands_in_parts_without_a_change_of_its_text() -> None:
     html = code_block(code, "python")
     assert len(Reader(html).having("span", "part")) == 9
     assert Reader(html).text == f"Copy{code}"
-    assert Reader(code_box(code, "python", shown=8)).text == "Copy" + "".join(
+    assert Reader("".join(code_box(code, "python", shown=8))).text == "Copy" + "".join(
         (code[: code.index("line <8>") - 1], "492 more lines", code[code.index("line <8>") :])
     )
 
@@ -58,31 +62,55 @@ def test_long_code_stands_in_parts_without_a_change_of_its_text() -> None:
 
 
 def test_a_short_output_is_shown_whole() -> None:
-    assert folded("a\nb") == "<pre>a\nb</pre>"
+    assert "".join(folded("a\nb")) == "<pre>a\nb</pre>"
 
 
 def test_a_long_output_shows_its_beginning() -> None:
-    html = folded("\n".join(map(str, range(100))), shown=3)
+    html = "".join(folded("\n".join(map(str, range(100))), shown=3))
     assert html.startswith("<pre>0\n1\n2</pre>")
     assert "<summary>97 more lines</summary><pre>3\n" in html
 
 
 def test_a_long_run_shows_its_end() -> None:
-    html = folded("\n".join(map(str, range(100))), shown=3, tail=True)
+    html = "".join(folded("\n".join(map(str, range(100))), shown=3, tail=True))
     assert html.endswith("</details><pre>97\n98\n99</pre>")
     assert "<summary>97 earlier lines</summary><pre>0\n" in html
 
 
 def test_a_very_long_line_is_folded_too() -> None:
-    html = folded("x" * 100_000)
+    html = "".join(folded("x" * 100_000))
     assert html.startswith('<details class="more"><summary>1 more line</summary>')
 
 
 def test_an_empty_first_line_survives() -> None:
-    assert folded("\na") == "<pre>\n\na</pre>"
-    html = code_box("a\n" * 8 + "\nb" * 20, "python", shown=8)
+    assert "".join(folded("\na")) == "<pre>\n\na</pre>"
+    html = "".join(code_box("a\n" * 8 + "\nb" * 20, "python", shown=8))
     assert "<pre>a\na\na\na\na\na\na\na</pre>" in html
     assert "<pre>\n\nb\nb" in html
+
+
+def test_a_fold_cuts_between_lines_and_loses_none() -> None:
+    chance = random.Random(3)
+    for _ in range(2000):
+        lengths = chance.choices((0, 1, 30, 90, 500, 1300), k=chance.randint(1, 24))
+        lines = ["x" * length for length in lengths]
+        shown, tail = chance.choice((3, 8, 14)), chance.random() < 0.5
+        near = lines[::-1] if tail else lines
+        most = len(lines) if len(lines) <= shown + 5 else shown
+        sizes = accumulate(map(len, near[:most]))
+        visible = len([size for size in sizes if size <= 400 * shown])
+        seen, hid = near[:visible], near[visible:]
+        expected = [_pre(hid[:: -1 if tail else 1])] if hid else []
+        if seen or not hid:
+            expected.insert(0, _pre(seen[:: -1 if tail else 1]))
+        html = "".join(folded("\n".join(lines), shown=shown, tail=tail))
+        found = re.findall(r"<pre>[^<]*</pre>", html)
+        assert found == (expected[::-1] if tail else expected)
+
+
+def _pre(lines: list[str]) -> str:
+    start = "" if lines[0] else "\n"
+    return f"<pre>{start}{chr(10).join(lines)}</pre>"
 
 
 # ---------------------------------------------------------------- changes

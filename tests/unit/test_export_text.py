@@ -51,6 +51,7 @@ def test_all_line_ends_count() -> None:
 def test_a_list_shows_the_beginning_on_one_line() -> None:
     assert one_line(" a\n\n b\t c ") == "a b c"
     assert one_line("word " * 100, 12) == "word word w…"
+    assert one_line(f"a{' ' * 40}b c", 12) == "a b c"
 
 
 @pytest.mark.parametrize(

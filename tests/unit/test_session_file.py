@@ -14,6 +14,7 @@ from ludolf.session.entries import (
     ModelChangeBody,
     ThinkingLevelChangeBody,
     entry_json,
+    entry_line,
     message_json,
     message_of,
 )
@@ -179,6 +180,7 @@ def test_broken_utf8_and_lone_surrogates_are_read_and_spoken_as_valid_json(tmp_p
     assert texts(session)[1:] == ["answer \ufffd\ufffd one", "\ud83d?"]
     for entry in session.entries():
         json.loads(entry_json(entry).decode())
+        assert entry_line(entry) == entry_json(entry) + b"\n"
     for raw in session.context.messages_json():
         json.loads(bytes(raw).decode())
     assert path.read_bytes() == data
@@ -199,6 +201,18 @@ def test_unknown_entries_and_roles_are_kept_as_they_are(tmp_path: Path) -> None:
     (message,) = session.context.messages()
     assert isinstance(message, OpaqueMessage)
     assert message.role == "fileMention"
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b" \t\n"])
+def test_an_entry_is_a_line_with_one_line_end_however_it_was_stored(
+    tmp_path: Path, end: bytes
+) -> None:
+    path = small_session(tmp_path)
+    entry = b'{"type":"custom","id":"zz","parentId":null,"timestamp":"t"}'
+    path.write_bytes(path.read_bytes() + entry + end)
+    kept = open_session(path, "/project", no_warning, write=False).get("zz")
+    assert kept is not None
+    assert entry_line(kept) == entry + b"\n"
 
 
 @pytest.mark.parametrize("content", [b"precious notes\nline two\n", b'{"a":1}\n', b"\xff" * 4096])

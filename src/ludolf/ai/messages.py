@@ -236,4 +236,7 @@ def text_of(content: str | tuple[Part, ...] | tuple[Block, ...], joiner: str = "
     """Join the text blocks of a message's content."""
     if isinstance(content, str):
         return content
+    # Most messages have one block, which needs no joining.
+    if len(content) == 1 and isinstance(block := content[0], Text):
+        return block.text
     return joiner.join([block.text for block in content if isinstance(block, Text)])

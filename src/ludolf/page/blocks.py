@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from ludolf.base.patterns import lazy_pattern
 from ludolf.page.text import with_plain_ends
 
 Align = Literal["", "center", "right"]
@@ -67,17 +68,19 @@ MarkdownBlock = Paragraph | Heading | CodeBlock | Rule | TableBlock | Quote | Li
 
 # Maximum nesting. Each level copies its lines once, so this bounds the work per line.
 _DEEPEST = 12
-_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^`\n]*)\Z")
-_HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*))?\Z", re.DOTALL)
-_MARKER = re.compile(r"([-*+]|[0-9]{1,9}[.)])(?:( {1,4})(?! )| )?")
-_TASK = re.compile(r"\[([ xX])\] ")
-_ALIGN = re.compile(r":?-+:?\Z")
+_FENCE = lazy_pattern(r"(`{3,}|~{3,})[ \t]*([^`\n]*)\Z")
+_HEADING = lazy_pattern(r"(#{1,6})(?:[ \t]+(.*))?\Z", re.DOTALL)
+_MARKER = lazy_pattern(r"([-*+]|[0-9]{1,9}[.)])(?:( {1,4})(?! )| )?")
+_TASK = lazy_pattern(r"\[([ xX])\] ")
+_ALIGN = lazy_pattern(r":?-+:?\Z")
 # First characters of lines that end or underline the paragraph before them.
 _ENDINGS = frozenset("`~#>-*+_=0123456789")
-_ENDING_LINE = re.compile(r"\n *[`~#>\-*+_=0-9]")
-# A line that ends in white space of another kind than a space.
-_SPACED_END = re.compile(r"\n(?<=[^\S\n]\n)")
-_SETEXT = re.compile(r"(=+|-+)[ \t]*\Z")
+# A line end that a text of plain paragraphs does not have: after two spaces, after white space of
+# another kind, before an indented line, or before one of these characters.
+_ODD_LINE_END = lazy_pattern(
+    r"\n(?:(?<=  \n)|(?<=[^\S\n ]\n)|(?<=[^\S\n ] \n)| {4}| {0,3}[`~#>\-*+_=0-9])"
+)
+_SETEXT = lazy_pattern(r"(=+|-+)[ \t]*\Z")
 
 
 def parse_markdown(text: str) -> list[MarkdownBlock]:
@@ -97,20 +100,20 @@ def parse_lines(lines: list[str]) -> list[MarkdownBlock]:
 def _plain_paragraphs(text: str) -> "list[MarkdownBlock] | None":
     """Return the paragraphs of a text that has only paragraphs without hard line breaks.
 
-    None if another block could start in it. Most texts need no more than this. Works on the whole
-    text, since a step for each line would take most of the time.
+    None if another block could start in it. Most texts need no more than this. One search finds
+    such lines, since a step for each line would take most of the time.
     """
     if text.lstrip(" ")[:1] in _ENDINGS or text.startswith("    ") or text.endswith("  "):
         return None
-    if "\n" in text:
-        if "|" in text or "  \n" in text or "\n    " in text or _ENDING_LINE.search(text):
-            return None
-        while "\n " in text:
-            text = text.replace("\n ", "\n")
-        text = text.replace(" \n", "\n")
-        if _SPACED_END.search(text):
-            return None
-    parts = [part.strip("\n") for part in text.rstrip().lstrip(" \n").split("\n\n")]
+    if "\n" not in text:
+        line = text.rstrip().lstrip(" ")
+        return [Paragraph(line.removesuffix("\\"))] if line else []
+    if "|" in text or _ODD_LINE_END.search(text):
+        return None
+    lines = [line.strip(" ") for line in text.rstrip().split("\n")]
+    parts = ["\n".join(lines)]
+    if "" in lines:
+        parts = [part.strip("\n") for part in parts[0].split("\n\n")]
     return [Paragraph(part.removesuffix("\\")) for part in parts if part]
 
 

@@ -36,13 +36,15 @@ def read_chart(story: Story) -> Chart:
     cost = 0.0
     for index in story.path:
         item = story.items[index]
-        usage = item.usage
-        if usage is not None and isfinite(usage.cost.total):
-            cost += max(0.0, usage.cost.total)
         if item.kind == "compaction" and points:
             cuts.append(len(points))
-        if isinstance(item.message, AssistantMessage) and usage is not None and usage.context > 0:
-            points.append(Point(index, usage.context, cost))
+        usage = item.usage
+        if usage is None:
+            continue
+        if isfinite(usage.cost.total):
+            cost += max(0.0, usage.cost.total)
+        if isinstance(item.message, AssistantMessage) and (context := usage.context) > 0:
+            points.append(Point(index, context, cost))
     return _thinned(points, cuts)
 
 

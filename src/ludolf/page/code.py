@@ -1,6 +1,7 @@
 """Render code and output as blocks with a copy button; long blocks are folded.
 
 A block only names its language; the page's script colours blocks when they become visible.
+Separate blocks are returned in pieces, so that a long output is copied once, not at each level.
 """
 
 from ludolf.page.text import attribute, content, with_plain_ends
@@ -21,7 +22,9 @@ def code_block(code: str, language: str) -> str:
     return f'<div class="code"{_lang(language)}>{COPY}<pre><code>{inside}</code></pre></div>'
 
 
-def code_box(code: str, language: str, *, kind: str = "", css: str = "", shown: int = 14) -> str:
+def code_box(
+    code: str, language: str, *, kind: str = "", css: str = "", shown: int = 14
+) -> list[str]:
     """Render a separate block of code or data; lines after `shown` are folded."""
     return block(folded(_escaped(code), css=css, shown=shown, parts=True), kind, language)
 
@@ -35,31 +38,26 @@ def language_of(path: str) -> str:
 
 def folded(
     text: str, *, css: str = "", shown: int = 14, tail: bool = False, parts: bool = False
-) -> str:
+) -> list[str]:
     """Render lines of HTML with the rest folded; `tail` shows the end instead of the start."""
-    lines = text.split("\n")
-    visible = _visible(lines[::-1] if tail else lines, shown)
-    hidden = len(lines) - visible
+    lines = text.count("\n") + 1
+    visible, cut = (_last_lines if tail else _first_lines)(text, lines, shown)
+    hidden = lines - visible
     if hidden <= 0:
         return _pre(text, css)
     words = f"{hidden:,} {'earlier' if tail else 'more'} line{'s' if hidden > 1 else ''}"
-    summary = f"<summary>{words}</summary>"
-    # Cut the text where it would be cut between two lists of lines, without joining them again.
-    if tail:
-        cut = len(text) - sum(map(len, lines[hidden:])) - visible
-        hid, seen = text[: max(0, cut)], text[cut + 1 :]
-    else:
-        cut = sum(map(len, lines[:visible])) + visible
-        hid, seen = text[cut:], text[: max(0, cut - 1)]
+    # The line end at the cut belongs to neither side.
+    hid, seen = (text[:cut], text[cut + 1 :]) if tail else (text[cut:], text[: max(0, cut - 1)])
     inside = _in_parts(hid) if parts and hidden >= 2 * _PART_LINES else hid
-    fold = f'<details class="more">{summary}{_pre(inside, css)}</details>'
-    rest = _pre(seen, css) if visible else ""
+    summary = f'<details class="more"><summary>{words}</summary>'
+    fold = [summary, *_pre(inside, css), "</details>"]
+    rest = _pre(seen, css) if visible else []
     return fold + rest if tail else rest + fold
 
 
-def block(inside: str, kind: str = "", language: str = "") -> str:
+def block(inside: list[str], kind: str = "", language: str = "") -> list[str]:
     """Render an element whose text is copied and coloured as a whole, folds included."""
-    return f'<div class="block {kind}"{_lang(language)}>{COPY}{inside}</div>'
+    return [f'<div class="block {kind}"{_lang(language)}>{COPY}', *inside, "</div>"]
 
 
 def _escaped(code: str) -> str:
@@ -87,19 +85,34 @@ def _diff_line(line: str) -> str:
     return f'<span class="d-{kind}">{line}</span>' if kind else line
 
 
-def _visible(lines: list[str], shown: int) -> int:
-    """Return the number of lines outside the fold."""
-    room = _LINE_CHARACTERS * shown
-    few = len(lines) <= shown + _SPARE_LINES
-    for count, line in enumerate(lines[: None if few else shown]):
-        room -= len(line)
+def _first_lines(text: str, lines: int, shown: int) -> tuple[int, int]:
+    """Return the number of lines outside the fold, and the place after them."""
+    room, start = _LINE_CHARACTERS * shown, 0
+    most = lines if lines <= shown + _SPARE_LINES else shown
+    for count in range(most):
+        end = text.find("\n", start)
+        room -= (end if end >= 0 else len(text)) - start
         if room < 0:
-            return count
-    return len(lines) if few else shown
+            return count, start
+        start = end + 1
+    return most, start
 
 
-def _pre(inside: str, css: str) -> str:
+def _last_lines(text: str, lines: int, shown: int) -> tuple[int, int]:
+    """Return the number of lines outside the fold, and the place before them."""
+    room, end = _LINE_CHARACTERS * shown, len(text)
+    most = lines if lines <= shown + _SPARE_LINES else shown
+    for count in range(most):
+        before = text.rfind("\n", 0, end)
+        room -= end - before - 1
+        if room < 0:
+            return count, end
+        end = before
+    return most, end
+
+
+def _pre(inside: str, css: str) -> list[str]:
     # Parsers drop the first line feed after <pre>, so an empty first line needs two.
     start = "\n" if inside[:1] in ("", "\n") else ""
     name = f' class="{css}"' if css else ""
-    return f"<pre{name}>{start}{inside}</pre>"
+    return [f"<pre{name}>{start}", inside, "</pre>"]

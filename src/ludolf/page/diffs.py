@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from ludolf.base.patterns import lazy_pattern
 from ludolf.page.text import plain_lines
 
 # "+ 12 text": sign, number, one space, the line. Gaps are written "     ...".
-_NUMBERED = re.compile(r"([-+ ])( *[0-9]{1,9}) (.*)\Z", re.DOTALL)
+_NUMBERED = lazy_pattern(r"([-+ ])( *[0-9]{1,9}) (.*)\Z", re.DOTALL)
 
 
 class DiffLine(msgspec.Struct, gc=False):

@@ -1,7 +1,10 @@
-"""Render each entry of a session as an article."""
+"""Render each entry of a session as an article.
+
+Functions that may render long texts return pieces, which are joined once for each entry.
+"""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +31,7 @@ from ludolf.page.formatting import spent_line, stamp, tokens
 from ludolf.page.markdown import render_markdown
 from ludolf.page.page_model import Item, Story, ways_on
 from ludolf.page.text import attribute, content, data_image, one_line, plain_lines, terminal_html
+from ludolf.session.entries import text_field
 from ludolf.session.views import prompt_title, skill_parts
 
 
@@ -67,7 +71,7 @@ def _with_mark(line: DiffLine) -> str:
 
 
 class Card(msgspec.Struct):
-    """Content of a card: a title line with chips, then its parts."""
+    """Content of a card: a title line with chips, then its parts, in pieces."""
 
     name: str
     title: str
@@ -104,7 +108,7 @@ class _Call(msgspec.Struct):
         return self.result is not None and self.result.is_error
 
 
-def tool_card(call: ToolCall | None, result: ToolResultMessage | None, cwd: str) -> str:
+def tool_card(call: ToolCall | None, result: ToolResultMessage | None, cwd: str) -> list[str]:
     """Render a call and its result; either may be missing."""
     name = call.name if call is not None else result.tool_name if result is not None else ""
     shown = _Call(name, _arguments(call), result, cwd)
@@ -121,7 +125,7 @@ def tool_card(call: ToolCall | None, result: ToolResultMessage | None, cwd: str)
     return _card_html(card, state)
 
 
-def bash_card(run: BashExecutionMessage) -> str:
+def bash_card(run: BashExecutionMessage) -> list[str]:
     """Render a command that the host ran directly."""
     chips = []
     if run.exclude_from_context:
@@ -142,7 +146,7 @@ def image_figures(parts: tuple[Part, ...]) -> list[str]:
     return [_figure(part) for part in parts if isinstance(part, Image)]
 
 
-def json_block(value: Any) -> str:
+def json_block(value: Any) -> list[str]:
     """Render any JSON, indented and folded."""
     return code_box(_pretty(value), "json", kind="json", css="wrap")
 
@@ -170,7 +174,7 @@ def _edit_card(call: _Call) -> Card:
     details = call.result.details if call.result is not None else None
     stored = details.get("diff") if isinstance(details, dict) else None
     diff = numbered_diff(stored) if isinstance(stored, str) else edits_diff(call.args)
-    parts = [block(folded(diff.html, css="diff", shown=80), "changes")] if diff.html else []
+    parts = block(folded(diff.html, css="diff", shown=80), "changes") if diff.html else []
     if call.failed or not diff.html:
         parts += _output(call.output)
     counts = ((diff.added, "+", "plus"), (diff.removed, "−", "minus"))
@@ -194,7 +198,7 @@ def _other_card(call: _Call) -> Card:
         for key, value in list(call.args.items())[:6]
         if isinstance(value, str | int | float | bool)
     )
-    parts = [json_block(call.args)] if call.args else []
+    parts = json_block(call.args) if call.args else []
     return Card(call.name, content(one_line(short, 140)), parts + _output(call.output))
 
 
@@ -212,15 +216,16 @@ _CARDS: dict[str, Callable[[_Call], Card]] = {
 # ---------------------------------------------------------------- parts
 
 
-def _card_html(card: Card, state: str) -> str:
+def _card_html(card: Card, state: str) -> list[str]:
     chips = "".join(card.chips)
-    name = f'<span class="name">{content(card.name[:80])}</span>'
     title = f'<span class="title">{card.title}</span>' if card.title else ""
-    summary = f"<summary>{name}{title}{chips}</summary>"
-    nothing = "" if state == "pending" else '<p class="empty">No output</p>'
-    inside = "".join(card.parts) or nothing
-    body = f'<div class="out">{inside}</div>' if inside else ""
-    return f'<details class="call {state}" open>{summary}{body}</details>'
+    summary = f'<span class="name">{content(card.name[:80])}</span>{title}{chips}</summary>'
+    start = f'<details class="call {state}" open><summary>{summary}'
+    if card.parts:
+        return [f'{start}<div class="out">', *card.parts, "</div></details>"]
+    if state == "pending":
+        return [f"{start}</details>"]
+    return [f'{start}<div class="out"><p class="empty">No output</p></div></details>']
 
 
 def _chip(text: str, css: str = "") -> str:
@@ -232,20 +237,20 @@ def _command(command: str) -> list[str]:
     lines = plain_lines(command.strip())
     if len(lines) == 1 and len(command) <= 160:
         return []
-    return [code_box("\n".join(lines), "bash", kind="command", css="wrap")]
+    return code_box("\n".join(lines), "bash", kind="command", css="wrap")
 
 
 def _output(text: str, *, shown: int = 14, tail: bool = False) -> list[str]:
     if not text.strip():
         return []
     inside = terminal_html(text.rstrip("\n"))
-    return [block(folded(inside, css="wrap", shown=shown, tail=tail))]
+    return block(folded(inside, css="wrap", shown=shown, tail=tail))
 
 
 def _code(text: str, language: str, shown: int) -> list[str]:
     if not text:
         return []
-    return [code_box(text.rstrip("\n"), language, shown=shown)]
+    return code_box(text.rstrip("\n"), language, shown=shown)
 
 
 def _figure(image: Image) -> str:
@@ -311,20 +316,17 @@ _FORKS_SHOWN = 40
 
 def article(story: Story, item: Item) -> str:
     """Render the article of one entry, with links to its branches if it has several."""
-    inside = _inside(story, item)
     css = f"e {item.kind}"
     above = story.items[item.parent].kind if item.parent >= 0 else ""
     if item.kind == "assistant" and above in ("tool", "assistant"):
         css += " on"  # it continues the answer above, after its tool results
-    ways = ways_on(story, item)
+    start = f'<article class="{css} h{item.size}" id="entry-{item.anchor}" data-i="{item.index}">'
+    ways = ways_on(story, item) if len(item.children) > 1 else ()
     fork = fork_nav(story, ways) if len(ways) > 1 else ""
-    return (
-        f'<article class="{css} h{item.size}" id="entry-{item.anchor}" data-i="{item.index}">'
-        f"{inside}{fork}</article>\n"
-    )
+    return "".join((start, *_inside(story, item), fork, "</article>\n"))
 
 
-def fork_nav(story: Story, children: list[int]) -> str:
+def fork_nav(story: Story, children: Sequence[int]) -> str:
     """Render links to the branches of a fork."""
     links = []
     for number, index in enumerate(children[:_FORKS_SHOWN], start=1):
@@ -344,11 +346,11 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
     message = item.message
     match message:
         case AssistantMessage():
-            text = text_of(message.content, " ").strip() or _calls_line(message)
-        case UserMessage() | CustomMessage():
-            text = prompt_title(text_of(message.content, "\n\n")) or "(image)"
+            text = _start(text_of(message.content, " "), limit) or _calls_line(message)
         case ToolResultMessage():
             text = _call_line(item.call, message.tool_name, story.header.cwd)
+        case UserMessage() | CustomMessage():
+            text = prompt_title(text_of(message.content, "\n\n")) or "(image)"
         case BashExecutionMessage():
             text = f"$ {message.command}"
         case None:
@@ -361,6 +363,12 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
     return unmarked(text, limit)
 
 
+def _start(text: str, limit: int) -> str:
+    """Return a text without white space around it; of a long one, the part that is read."""
+    text = text.lstrip()
+    return text[: limit * 6] if len(text) > limit * 6 else text.rstrip()
+
+
 def unmarked(text: str, limit: int) -> str:
     """Return the start of a Markdown text as one line, without its markup."""
     start = text[: limit * 6]
@@ -371,25 +379,26 @@ def unmarked(text: str, limit: int) -> str:
 # ---------------------------------------------------------------- by kind
 
 
-def _inside(story: Story, item: Item) -> str:
+def _inside(story: Story, item: Item) -> list[str]:
     message = item.message
     match message:
-        case UserMessage():
-            return _head(item) + _user(message.content) + _spent(item)
         case AssistantMessage():
-            return _head(item, f"{message.provider}/{message.model}") + _assistant(story, item)
+            head = _head(item, f"{message.provider}/{message.model}")
+            return [head, *_assistant(story, item, message)]
         case ToolResultMessage():
             card = tool_card(item.call, message, story.header.cwd)
-            return card + _link(item, "link hash", "#") + _spent(item)
+            return [*card, _link(item, "link hash", "#"), _spent(item)]
+        case UserMessage():
+            return [_head(item), *_user(message.content), _spent(item)]
         case BashExecutionMessage():
-            return bash_card(message) + _link(item, "link hash", "#")
+            return [*bash_card(message), _link(item, "link hash", "#")]
         case CustomMessage():
-            return _head(item, message.custom_type) + _user(message.content)
+            return [_head(item, message.custom_type), *_user(message.content)]
         case OpaqueMessage():
             return _opaque(item, message)
         case None:
             line = f'<p class="event">{content(_quiet_line(item))}</p>'
-            return line + _extra(item) + _spent(item)
+            return [line, *_extra(item), _spent(item)]
         case _:
             return _summary(item, message.summary)
 
@@ -412,9 +421,9 @@ def _link(item: Item, css: str, inside: str) -> str:
     return f'<a class="{css}" href="#entry-{item.anchor}" title="Link to this entry">{inside}</a>'
 
 
-def _user(parts: str | tuple[Part, ...]) -> str:
+def _user(parts: str | tuple[Part, ...]) -> list[str]:
     text = text_of(parts, "\n\n")
-    images = "".join(image_figures(parts)) if not isinstance(parts, str) else ""
+    images = image_figures(parts) if not isinstance(parts, str) else []
     skill = skill_parts(text)
     if skill is None:
         return prose(text, breaks=True) + images
@@ -423,27 +432,27 @@ def _user(parts: str | tuple[Part, ...]) -> str:
     return skill_text + prose(rest, breaks=True) + images
 
 
-def _assistant(story: Story, item: Item) -> str:
-    message = item.message
-    assert isinstance(message, AssistantMessage)
+def _assistant(story: Story, item: Item, message: AssistantMessage) -> list[str]:
     out: list[str] = []
     for part in message.content:
         match part:
             case Text():
-                out.append(prose(part.text))
+                out += prose(part.text)
             case Thinking():
-                out.append(_thinking(part))
+                out += _thinking(part)
             case ToolCall() if part in item.pending:
-                out.append(tool_card(part, None, story.header.cwd))
-    return "".join(out) + _problem(message) + _spent(item)
+                out += tool_card(part, None, story.header.cwd)
+    out += (_problem(message), _spent(item))
+    return out
 
 
-def _thinking(part: Thinking) -> str:
+def _thinking(part: Thinking) -> list[str]:
     if part.redacted or not part.thinking.strip():
-        return '<p class="empty">Thinking, hidden by the provider</p>'
+        return ['<p class="empty">Thinking, hidden by the provider</p>']
     first = content(one_line(part.thinking.replace("**", ""), 110))
     summary = f'<summary><span class="name">Thinking</span><span class="peek">{first}</span>'
-    return f'<details class="thinking">{summary}</summary>{prose(part.thinking)}</details>'
+    start = f'<details class="thinking">{summary}</summary>'
+    return [start, *prose(part.thinking), "</details>"]
 
 
 def _problem(message: AssistantMessage) -> str:
@@ -461,7 +470,7 @@ def _spent(item: Item) -> str:
     return f'<footer class="spent">{line}</footer>'
 
 
-def _summary(item: Item, text: str) -> str:
+def _summary(item: Item, text: str) -> list[str]:
     if item.kind == "compaction":
         before = item.body.get("tokensBefore")
         title = (
@@ -470,30 +479,29 @@ def _summary(item: Item, text: str) -> str:
     else:
         title = "Summary of the branch left behind"
     when = stamp(item.entry.timestamp, item.moment)
-    details = f"<details><summary><b>{title}</b>{when}</summary>{prose(text)}</details>"
-    return details + _spent(item)
+    start = f"<details><summary><b>{title}</b>{when}</summary>"
+    return [start, *prose(text), "</details>", _spent(item)]
 
 
-def _extra(item: Item) -> str:
+def _extra(item: Item) -> list[str]:
     data = item.body.get("data", item.body.get("replacement"))
     if item.entry.type in ("model_change", "thinking_level_change", "label", "session_info"):
-        return ""
+        return []
     shown = data if data is not None else item.body
     return fold("Data", json_block(shown))
 
 
-def _opaque(item: Item, message: OpaqueMessage) -> str:
+def _opaque(item: Item, message: OpaqueMessage) -> list[str]:
     """Render a message of an unknown role or shape: its text, then its data."""
     try:
         body = loads(bytes(message.raw))
     except (ValueError, RecursionError):
         body = {}
     texts = _opaque_texts(body) if isinstance(body, dict) else []
-    text = "".join(
-        fold(content(name), prose(text)) if name else prose(text) for name, text in texts
-    )
-    data = "" if texts else json_block(body)
-    return _head(item, "" if item.kind == "system" else message.role) + text + data
+    out = [_head(item, "" if item.kind == "system" else message.role)]
+    for name, text in texts:
+        out += fold(content(name), prose(text)) if name else prose(text)
+    return out if texts else out + json_block(body)
 
 
 def _opaque_texts(body: dict[str, Any]) -> list[tuple[str, str]]:
@@ -515,15 +523,15 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- small things
 
 
-def fold(title: str, inside: str) -> str:
-    return f'<details class="fold"><summary>{title}</summary>{inside}</details>'
+def fold(title: str, inside: list[str]) -> list[str]:
+    return [f'<details class="fold"><summary>{title}</summary>', *inside, "</details>"]
 
 
-def prose(text: str, *, breaks: bool = False) -> str:
-    """Render Markdown as an element; "" for a blank text."""
+def prose(text: str, *, breaks: bool = False) -> list[str]:
+    """Render Markdown as an element, in pieces; none for a blank text."""
     if not text or text.isspace():
-        return ""
-    return f'<div class="md">{render_markdown(text, breaks=breaks)}</div>'
+        return []
+    return ['<div class="md">', render_markdown(text, breaks=breaks), "</div>"]
 
 
 def _descriptive(story: Story, item: Item) -> Item:
@@ -542,11 +550,11 @@ def _calls_line(message: AssistantMessage) -> str:
 
 
 def _call_line(call: ToolCall | None, name: str, cwd: str) -> str:
-    shown = _Call(name, _arguments(call), None, cwd)
-    if command := shown.text("command"):
+    args = call.arguments if call is not None and isinstance(call.arguments, dict) else {}
+    if command := text_field(args, "command"):
         return f"$ {command}"
-    place = shown.text("path").removeprefix(cwd.rstrip("/") + "/")
-    if pattern := shown.text("pattern"):
+    place = text_field(args, "path").removeprefix(cwd.rstrip("/") + "/")
+    if pattern := text_field(args, "pattern"):
         return f"{name} {pattern}" + (f" in {place}" if place else "")
     return f"{name} {place}".rstrip()
 

@@ -1,19 +1,19 @@
 """Format numbers, costs and times for the page."""
 
 import math
-import re
 
 from ludolf.ai.messages import Usage
 from ludolf.base import iso_time
+from ludolf.base.patterns import lazy_pattern
 from ludolf.page.text import content
 
-_ISO = re.compile(r"[1-9][0-9]{3}(?:-[0-9]{2}){2}T[0-9]{2}(?::[0-9]{2}){2}\.[0-9]{3}Z\Z")
+_ISO = lazy_pattern(r"[1-9][0-9]{3}(?:-[0-9]{2}){2}T[0-9]{2}(?::[0-9]{2}){2}\.[0-9]{3}Z\Z")
 
 
 def tokens(count: float) -> str:
     """Format a number of tokens: 950, 1.2k, 34k, 1.2M."""
-    if 0 <= count < 1e3:
-        return f"{count:.0f}"
+    if 0 <= count < 1000:
+        return str(count) if isinstance(count, int) else f"{count:.0f}"
     if not count < 1e15:
         return "?"
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
@@ -71,13 +71,13 @@ def duration(ms: int) -> str:
 
 def spent_line(usage: Usage, *, context: bool = True) -> str:
     """Format tokens and cost of one answer."""
-    parts = [f"{tokens(usage.input)} in", f"{tokens(usage.output)} out"]
+    line = f"{tokens(usage.input)} in · {tokens(usage.output)} out"
     if usage.cache_read:
-        parts.append(f"{tokens(usage.cache_read)} cached")
+        line += f" · {tokens(usage.cache_read)} cached"
     if usage.cache_write:
-        parts.append(f"{tokens(usage.cache_write)} to cache")
+        line += f" · {tokens(usage.cache_write)} to cache"
     if context:
-        parts.append(f"context {tokens(usage.context)}")
+        line += f" · context {tokens(usage.context)}"
     if usage.cost.total:
-        parts.append(dollars(usage.cost.total))
-    return " · ".join(parts)
+        line += f" · {dollars(usage.cost.total)}"
+    return line

@@ -2,12 +2,15 @@
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from ludolf.base import CommandError
+from ludolf.page.packing import start_packing
 from ludolf.page.page import OnProgress, render_page
-from ludolf.page.page_model import read_story
+from ludolf.page.page_model import story_of
 from ludolf.page.summary import ToolSpecLike
 from ludolf.session.tree import Session
 
@@ -46,14 +49,23 @@ def export_html(
     """
     _check(session)
     path = target if target is not None else Path(default_name(session))
-    story = read_story(session)
-    pieces = render_page(story, system_prompt=system_prompt, tools=tools, on_progress=on_progress)
+    render = partial(render_page, system_prompt=system_prompt, tools=tools, on_progress=on_progress)
+    pieces = _pieces(session, render)
     try:
         if overwrite:
             return _replace(path, pieces)
         return _create(_names(path) if target is None else iter((path,)), pieces)
     except OSError as problem:
         raise CommandError(f"Cannot write {path}: {problem.strerror}") from problem
+
+
+def _pieces(session: Session, render: Callable[..., Iterator[str]]) -> Iterator[str]:
+    """Yield the page. Compression starts first, since it takes nearly as long as the rendering."""
+    # The leaf is read before the entries: the path needs none that are written after it.
+    leaf, entries = session.leaf, tuple(session.entries())
+    with ThreadPoolExecutor(1, "ludolf-pack") as pool:
+        lines = start_packing(pool, session.header, entries)
+        yield from render(story_of(session.header, entries, leaf), lines=lines)
 
 
 def _check(session: Session) -> None:

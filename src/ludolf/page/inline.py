@@ -6,11 +6,10 @@ from typing import Protocol
 
 import msgspec
 
+from ludolf.base.patterns import lazy_pattern
 from ludolf.page.text import safe_data_url
 
-# Most texts contain none of these. To look for each is faster than a regular expression.
-_SIGNS = ("`", "*", "_", "[", "<", "&", "\\", "~", "]", "://")
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"(?=[\\`*_~!\[\]<&hH\n])(?:"
     r"\\(?P<escaped>[!-/:-@\[-`{-~])"
     r"|(?P<hard>\\\n)"
@@ -23,21 +22,23 @@ _TOKEN = re.compile(
     r"|(?P<entity>&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});)"
     r"|(?P<line>\n))"
 )
-_RUN = re.compile("`+")
-_ANGLE = re.compile(
+_RUN = lazy_pattern("`+")
+_ANGLE = lazy_pattern(
     r"<(?:(?P<url>(?i:https?://|mailto:)[^\s<>]{1,2000})"
     r"|(?P<mail>[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8})"
     r"|(?P<br>[bB][rR] ?/?))>"
 )
 # All repeats are bounded, and no two parts match the same characters, which avoids backtracking.
-_TARGET = re.compile(
+_TARGET = lazy_pattern(
     r"\([ \n]{0,8}(?:<(?P<wrapped>[^<>\n]{0,4000})>"
     r"|(?P<bare>[^\s()<>]{0,4000}(?:\([^\s()<>]{0,500}\)[^\s()<>]{0,500}){0,8}))"
     r"(?:[ \n]{1,8}(?:\"[^\"\n]{0,500}\"|'[^'\n]{0,500}'))?[ \n]{0,8}\)"
 )
-_DATA_TARGET = re.compile(r"\((?P<bare>data:image/[a-z]{1,10};base64,[A-Za-z0-9+/=]{1,20000000})\)")
-_BARE_URL = re.compile(r"(?i:https?://)[^\s<>\"`\]\[{}|\\^]{1,4000}")
-_SAFE_URL = re.compile(r"(?i:https?://[^\s/]|mailto:[^\s])[^\s\x00-\x20]*\Z")
+_DATA_TARGET = lazy_pattern(
+    r"\((?P<bare>data:image/[a-z]{1,10};base64,[A-Za-z0-9+/=]{1,20000000})\)"
+)
+_BARE_URL = lazy_pattern(r"(?i:https?://)[^\s<>\"`\]\[{}|\\^]{1,4000}")
+_SAFE_URL = lazy_pattern(r"(?i:https?://[^\s/]|mailto:[^\s])[^\s\x00-\x20]*\Z")
 _TAGS = {"*": "em", "_": "em", "**": "strong", "__": "strong", "~~": "del"}
 
 
@@ -85,7 +86,12 @@ def write_inline(text: str, writer: InlineWriter) -> str:
 
 def has_markup(text: str) -> bool:
     """Return whether a text may contain more than words and line ends."""
-    return any(sign in text for sign in _SIGNS)
+    # Most texts contain none of these. To look for each is faster than a regular expression.
+    return (
+        ("`" in text or "*" in text or "_" in text or "[" in text or "<" in text)
+        or ("&" in text or "\\" in text or "~" in text or "]" in text)
+        or "://" in text
+    )
 
 
 def safe_url(url: str) -> str | None:

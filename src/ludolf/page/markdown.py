@@ -18,7 +18,7 @@ from ludolf.page.text import attribute, content
 
 def render_markdown(text: str, *, breaks: bool = False) -> str:
     """Render a text as HTML. `breaks` renders line ends in paragraphs as line breaks."""
-    return _HtmlBlocks(_BREAKING if breaks else _FLOWING).render(parse_markdown(text))
+    return (_BREAKING_BLOCKS if breaks else _FLOWING_BLOCKS).render(parse_markdown(text))
 
 
 def render_inline(text: str, *, breaks: bool = False) -> str:
@@ -110,6 +110,10 @@ class _HtmlBlocks:
             return f"<ul>{''.join(out)}</ul>"
         first = f' start="{block.number}"' if block.number != 1 else ""
         return f"<ol{first}>{''.join(out)}</ol>"
+
+
+_FLOWING_BLOCKS = _HtmlBlocks(_FLOWING)
+_BREAKING_BLOCKS = _HtmlBlocks(_BREAKING)
 
 
 def _table(table: TableBlock) -> str:

@@ -1,11 +1,11 @@
 """Assemble the page from its template: one file that loads nothing and runs only our script."""
 
 import re
-from base64 import b64encode
+import sys
+from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from hashlib import sha256
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 
@@ -14,7 +14,6 @@ import msgspec
 from ludolf.ai.messages import ToolResultMessage
 from ludolf.page.chart import Chart, chart_data, read_chart
 from ludolf.page.entries import article, fork_nav, snippet
-from ludolf.page.packing import start_packing
 from ludolf.page.page_model import Growth, Item, Story, letter
 from ludolf.page.summary import ToolSpecLike, prompt_html, summary_html, title
 from ludolf.page.text import attribute, content, script_json, visible
@@ -57,11 +56,13 @@ def render_page(
     system_prompt: str | None = None,
     tools: Sequence[ToolSpecLike] = (),
     mark: str | None = None,
+    lines: Iterable[str] = (),
     on_progress: OnProgress | None = None,
 ) -> Iterator[str]:
     """Yield the page in pieces, so that a long session is never in memory as one text.
 
     With a mark it is a live page, which requests the entries after the mark from its server.
+    `lines` is the session file, which a reader of the page can save: compressed, as Base64.
     """
     live = mark is not None
     parts = _parts(live)
@@ -81,13 +82,11 @@ def render_page(
         "tail": (_LIVE_TAIL if live else "",),
         "colophon": (_LIVE_COLOPHON if live else _COLOPHON,),
         "branches": _branches(story, write),
-        "data": (script_json({**tree_data(story, story.items, chart), "mark": mark}),),
+        "data": _data(story, chart, mark),
+        "lines": lines,
         "script": (parts.script,),
     }
-    with ThreadPoolExecutor(1, "ludolf-pack") as pool:
-        entries = [] if live else [item.entry for item in story.items]
-        slots["lines"] = () if live else start_packing(pool, story.header, entries)
-        yield from filled_frame(parts.frame, slots)
+    yield from filled_frame(parts.frame, slots)
 
 
 def filled_frame(frame: str, slots: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -115,13 +114,16 @@ def _writer(story: Story, on_progress: OnProgress | None, *, keep: bool) -> Call
         if on_progress is not None:
             on_progress(next(numbers), whole)
         html = article(story, item)
-        if not keep and isinstance(item.message, ToolResultMessage):
+        # Here, while the message is in the cache of the processor.
+        item.line = visible(snippet(story, item))
+        if item.kind == "tool" and not keep and isinstance(item.message, ToolResultMessage):
             item.message = item.message.replace(content=())
         return html
 
     return write
 
 
+@cache
 def page_policy(*, live: bool = False) -> str:
     """Return the content security policy of the page, which allows its own style and script.
 
@@ -187,7 +189,17 @@ def _asset(name: str) -> str:
 
 def source_digest(text: str) -> str:
     """Return the source of a policy that allows exactly this style or script."""
-    return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
+    return "sha256-" + b2a_base64(_sha256(text.encode()), newline=False).decode()
+
+
+def _sha256(data: bytes) -> bytes:
+    """Return a digest without `hashlib`, which loads OpenSSL in several milliseconds."""
+    try:
+        module = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+    except ImportError:
+        module = import_module("hashlib")
+    digest: bytes = module.sha256(data).digest()
+    return digest
 
 
 def _outline(story: Story) -> Iterator[str]:
@@ -217,13 +229,17 @@ def _branches(story: Story, write: Callable[[Item], str]) -> Iterator[str]:
             yield f'<template id="t-{item.index}">{write(item)}</template>\n'
 
 
+def _data(story: Story, chart: Chart, mark: str | None) -> Iterator[str]:
+    yield script_json({**tree_data(story, story.items, chart), "mark": mark})
+
+
 def tree_data(story: Story, items: Sequence[Item], chart: Chart) -> dict[str, object]:
     """Return the data of the page's script about these entries and the session."""
     return {
-        "ids": [item.id for item in items],
+        "ids": [item.entry.id for item in items],
         "parents": [item.parent for item in items],
         "kinds": "".join(map(letter, items)),
-        "texts": [visible(snippet(story, item)) for item in items],
+        "texts": [item.line or visible(snippet(story, item)) for item in items],
         "labels": {str(item.index): visible(item.label) for item in items if item.label},
         "times": [item.moment for item in items],
         "leaf": story.path[-1] if story.path else -1,

@@ -59,15 +59,20 @@ _BY_ROLE = {
     "compactionSummary": "compaction",
 }
 _BY_TYPE = {"model_change": "model", "thinking_level_change": "level", "branch_summary": "branch"}
+# The body of all items whose message is decoded.
+_NO_BODY: dict[str, Any] = {}
+# Entries that change another entry or the story.
+_NOTES = ("label", "session_info")
 # A fork describes each branch by its first entry with text, at most this number of levels below.
 _FORK_SEES = 9
 
 
-class Item(msgspec.Struct, eq=False):
+class Item(msgspec.Struct, eq=False, gc=False):
     """One entry. `call` is the call of a tool result; `pending` are calls without a result.
 
     `shown` means that the entry or one below it is more than bookkeeping. `anchor` is the id as
-    an attribute, `moment` the time in Unix milliseconds, and `size` the estimated height.
+    an attribute, `moment` the time in Unix milliseconds, and `size` the estimated height. `line`
+    is the entry as one line for the tree; "" until it is rendered.
     """
 
     index: int
@@ -86,6 +91,7 @@ class Item(msgspec.Struct, eq=False):
     pending: tuple[ToolCall, ...] = ()
     children: list[int] = []
     shown: bool = False
+    line: str = ""
 
     @property
     def id(self) -> str:
@@ -117,10 +123,8 @@ class Story(msgspec.Struct, eq=False):
     @property
     def branches(self) -> int:
         """Number of leaves of the tree."""
-        items = self.items
-        return sum(
-            item.shown and not any(items[child].shown for child in item.children) for item in items
-        )
+        inner = {item.parent for item in self.items if item.shown}
+        return len([item for item in self.items if item.shown and item.index not in inner])
 
 
 def ways_on(story: Story, item: Item) -> list[int]:
@@ -131,13 +135,13 @@ def ways_on(story: Story, item: Item) -> list[int]:
 def letter(item: Item) -> str:
     """Return the letter of an entry; failures and answers with only tool calls have their own."""
     message = item.message
-    if isinstance(message, ToolResultMessage) and message.is_error:
-        return "f"
     if isinstance(message, AssistantMessage):
         if message.failed:
             return "r"
         if item.calls and not text_of(message.content).strip():
             return "e"
+    elif isinstance(message, ToolResultMessage) and message.is_error:
+        return "f"
     return KINDS[item.kind]
 
 
@@ -149,8 +153,13 @@ def read_story(session: Session) -> Story:
     """
     # Read the leaf first: the list may contain later entries, but the path does not need them.
     leaf = session.leaf
-    growth = Growth(session.header)
-    growth.add(tuple(session.entries()))
+    return story_of(session.header, tuple(session.entries()), leaf)
+
+
+def story_of(header: SessionHeader, entries: Iterable[Entry], leaf: str | None) -> Story:
+    """Return the story of these entries, whose path ends at the leaf."""
+    growth = Growth(header)
+    growth.add(entries)
     growth.lead_to(leaf)
     return growth.story
 
@@ -181,7 +190,8 @@ class Growth:
             self._link(item)
             self._count(item)
             self._relate(item)
-            self._note(item)
+            if entry.type in _NOTES:
+                self._note(item)
         if items:
             self.lead_to(items[-1].id)
 
@@ -266,21 +276,22 @@ class Growth:
             figures.spending.add_answer(message)
         elif item.entry.type == "usage":
             figures.spending.add_body(item.body, item.usage)
-        else:
+        elif item.usage is not None:
             figures.spending.add(OTHER_WORK, item.usage)
 
     def _relate(self, item: Item) -> None:
         """Assign a result to its call. Some providers repeat ids, so the latest call counts."""
-        message = item.message
+        message, items = item.message, self.story.items
         if item.calls:
-            self._calls.update({call.id: (item.index, call) for call in item.calls})
-            self._set_pending(item)
+            for call in item.calls:
+                self._calls[call.id] = item.index, call
+            item.pending = item.calls
         elif isinstance(message, ToolResultMessage) and message.tool_call_id in self._calls:
             asker, item.call = self._calls[message.tool_call_id]
             self._answered.add((asker, message.tool_call_id))
-            self._set_pending(self.story.items[asker])
-        if item.parent >= 0 and len(self.story.items[item.parent].children) == 2:
-            self._set_pending(self.story.items[item.parent])
+            self._set_pending(items[asker])
+        if item.parent >= 0 and len(items[item.parent].children) == 2:
+            self._set_pending(items[item.parent])
 
     def _set_pending(self, item: Item) -> None:
         if not isinstance(item.message, AssistantMessage):
@@ -308,26 +319,22 @@ class Growth:
 
 def _item(index: int, entry: Entry) -> Item:
     message = _message(entry)
-    body = fields(entry) if message is None or entry.type != "message" else {}
-    return Item(
-        index,
-        entry,
-        _kind(entry, message),
-        message,
-        body,
-        _usage(message, body),
-        message.tool_calls if isinstance(message, AssistantMessage) else (),
-        attribute(entry.id),
-        _moment(entry.timestamp),
-        _size(message),
-    )
+    body = fields(entry) if message is None or entry.type != "message" else _NO_BODY
+    usage: Usage | None
+    calls: tuple[ToolCall, ...] = ()
+    if isinstance(message, AssistantMessage):
+        usage, calls, size = message.usage, message.tool_calls, _size(text_of(message.content))
+    elif isinstance(message, ToolResultMessage):
+        usage, size = message.usage, 2 if len(text_of(message.content)) < 400 else 4
+    else:
+        usage = _usage(body) if "usage" in body else None
+        size = _size(text_of(message.content)) if isinstance(message, UserMessage) else 1
+    kind, anchor = _kind(entry, message), attribute(entry.id)
+    moment = _moment(entry.timestamp)
+    return Item(index, entry, kind, message, body, usage, calls, anchor, moment, size)
 
 
-def _usage(message: Message | OpaqueMessage | None, body: dict[str, Any]) -> Usage | None:
-    if isinstance(message, (AssistantMessage, ToolResultMessage)):
-        return message.usage
-    if "usage" not in body:
-        return None
+def _usage(body: dict[str, Any]) -> Usage | None:
     try:
         return msgspec.convert(body["usage"], Usage, strict=False)
     except (msgspec.ValidationError, UnicodeEncodeError):
@@ -345,18 +352,13 @@ def _moment(stamp: str) -> int:
     return time_ms(stamp)
 
 
-def _size(message: Message | OpaqueMessage | None) -> int:
+def _size(text: str) -> int:
     """Estimate the height, so that the scroll bar is nearly right before anything is drawn.
 
     The style sheet defines the steps; each is about twice as high as the one before.
     """
-    if isinstance(message, ToolResultMessage):
-        return 2 if len(text_of(message.content)) < 400 else 4
-    if not isinstance(message, (UserMessage, AssistantMessage)):
-        return 1
-    text = text_of(message.content)
     lines = len(text) // 90 + text.count("\n")
-    return min(7, max(1, lines.bit_length() - 1))
+    return min(7, lines.bit_length() - 1) if lines > 3 else 1
 
 
 def _message(entry: Entry) -> Message | OpaqueMessage | None:

@@ -57,11 +57,11 @@ def summary_html(story: Story, chart: Chart) -> str:
 
 def prompt_html(system_prompt: str | None, tools: Sequence[ToolSpecLike]) -> str:
     """Render the system prompt and the tools, folded; "" if neither is known."""
-    out = []
+    out: list[str] = []
     if system_prompt and system_prompt.strip():
-        out.append(fold("System prompt", prose(system_prompt)))
+        out += fold("System prompt", prose(system_prompt))
     if tools:
-        out.append(fold(count(len(tools), "tool"), "".join(map(_tool, tools))))
+        out += fold(count(len(tools), "tool"), [*map(_tool, tools)])
     return "".join(out)
 
 
@@ -119,7 +119,7 @@ def _by_model(story: Story) -> str:
     names = ("Model", "In", "Out", "From cache", "To cache", "Cost")
     head = "".join(f"<th>{name}</th>" for name in names)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return fold("By model", f'<div class="table">{table}</div>')
+    return "".join(fold("By model", [f'<div class="table">{table}</div>']))
 
 
 def _tool(tool: ToolSpecLike) -> str:

@@ -7,14 +7,15 @@ import re
 from typing import Any
 
 from ludolf.base import dumps
+from ludolf.base.patterns import lazy_pattern
 from ludolf.base.visible import HIDDEN, characters, others, show_hidden
 
 # Terminal controls and halves of surrogate pairs.
 _CONTROLS = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0xD800, 0xDFFF))
 _MARKUP = tuple((ord(sign), ord(sign)) for sign in "&<>")
-_CONTROL = re.compile(f"[{characters(_CONTROLS)}]")
+_CONTROL = lazy_pattern(f"[{characters(_CONTROLS)}]")
 # All other characters, each matched in one step.
-_PLAIN = re.compile(f"[{others((*_CONTROLS, *_MARKUP, *HIDDEN))}]*+")
+_PLAIN = lazy_pattern(f"[{others((*_CONTROLS, *_MARKUP, *HIDDEN))}]*+")
 
 
 def _lead(code: int) -> int:
@@ -30,15 +31,14 @@ _SUSPECT = frozenset(
 )
 # All other bytes. A text that has only these is plain, which is the fastest check.
 _PLAIN_BYTES = bytes(byte for byte in range(256) if byte not in _SUSPECT)
-_DATA_IMAGE = re.compile(r"data:(image/[a-z]+);base64,([A-Za-z0-9+/]+={0,2})\Z")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
+_DATA_IMAGE = lazy_pattern(r"data:(image/[a-z]+);base64,([A-Za-z0-9+/]+={0,2})\Z")
+_BASE64 = lazy_pattern(r"[A-Za-z0-9+/]+={0,2}\Z")
 IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 
 
 def content(text: str) -> str:
     """Escape text between tags."""
-    suspect = _suspect(text)
-    if not suspect or _PLAIN.fullmatch(text):
+    if not _suspect(text) or _PLAIN.fullmatch(text):
         return text
     return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
@@ -50,6 +50,8 @@ def _suspect(text: str) -> bytes:
 
 def visible(text: str) -> str:
     """Replace every control and hidden character with a visible sign, before escaping."""
+    if text.isascii() and text.isprintable():
+        return text
     if not _suspect(text).strip(b"&<>") or _PLAIN.fullmatch(text):
         return text
     return show_hidden(_CONTROL.sub(_picture, text))
@@ -80,7 +82,10 @@ def with_plain_ends(text: str) -> str:
 
 def one_line(text: str, limit: int = 120) -> str:
     """Return the start of a text as one line, for lists."""
-    words = " ".join(text[: limit * 4].split())
+    words = " ".join(text[: limit + 20].split())
+    if len(words) <= limit and len(text) > limit + 20:
+        # Much white space, or a text that is hardly longer than the line.
+        words = " ".join(text[: limit * 4].split())
     return words if len(words) <= limit else f"{words[: limit - 1].rstrip()}…"
 
 
@@ -108,7 +113,7 @@ def _picture(match: re.Match[str]) -> str:
 # ---------------------------------------------------------------- terminal output
 
 # An unterminated title sequence must not hide later text, so it ends on its line or is shown.
-_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(
     "(?:\x1b\\[|\x9b)(?P<numbers>[0-9;:]*+)(?P<rest>[0-?]*+[ -/]*+)(?P<end>[@-~])"
     "|\x1b[\\]PX^_][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\\\)"
     "|\x1b[()*+][0-9A-Za-z]|\x1b[=>78cDEHMNOZ]"

@@ -230,6 +230,13 @@ def entry_json(entry: Entry) -> bytes:
     return entry.line.rstrip()
 
 
+def entry_line(entry: Entry) -> bytes:
+    """Return the entry as a line of a session file: valid UTF-8, with one final LF."""
+    _make_sound(entry)
+    # Usually the stored line, which is not copied.
+    return entry.line if entry.line.endswith(b"}\n") else entry.line.rstrip() + b"\n"
+
+
 def role_of(entry: Entry) -> str:
     """Return the role of the message that an entry contributes; "" if it contributes none."""
     if not entry.role:
