@@ -14,7 +14,7 @@ from ludolf.ai.providers.openai import responses as openai_responses
 from ludolf.ai.sampling import PREFER_STRICT, GrammarSampling, Sampling, StrictSampling
 from ludolf.ai.strict_schema import grammar_for, sampled_schema
 from ludolf.ai.tool_schema import portable_schema
-from ludolf.tools import BuiltinToolOptions, builtin_tools
+from ludolf.tools import BuiltinToolOptions, BuiltinTools
 from ludolf.tools.schema import check_arguments
 from tests.loopback import Canned
 from tests.openai_asking import ask, assistant, model, request, result, sse
@@ -137,7 +137,7 @@ def test_null_for_an_optional_argument_reaches_the_tool_as_left_out() -> None:
 
 
 def test_the_four_usual_tools_prefer_strict_sampling_and_can_be_strict() -> None:
-    tools = builtin_tools(BuiltinToolOptions())
+    tools = BuiltinTools(BuiltinToolOptions())
     asking = {name for name, tool in tools.items() if tool.sampling}
     assert asking == {"read", "bash", "edit", "write"}
     for name in asking:

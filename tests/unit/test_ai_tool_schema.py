@@ -7,7 +7,7 @@ import pytest
 
 from ludolf.ai.strict_schema import sampled_schema
 from ludolf.ai.tool_schema import claude_schema, gemini_schema, openai_schema, portable_schema
-from ludolf.tools import BuiltinToolOptions, builtin_tools
+from ludolf.tools import BuiltinToolOptions, BuiltinTools
 
 RICH: dict[str, Any] = {
     "$schema": "http://json-schema.org/draft-07/schema#",
@@ -28,7 +28,7 @@ RICH: dict[str, Any] = {
 
 @pytest.mark.parametrize("form", [portable_schema, claude_schema, gemini_schema, openai_schema])
 def test_a_valid_schema_is_sent_byte_for_byte(form: Any) -> None:
-    valid = [RICH, *(tool.parameters for tool in builtin_tools(BuiltinToolOptions()).values())]
+    valid = [RICH, *(tool.parameters for tool in BuiltinTools(BuiltinToolOptions()).values())]
     if form is claude_schema:
         valid = [{"type": "object", **schema} for schema in valid]
         assert [form(schema) for schema in valid] == valid

@@ -14,13 +14,13 @@ import pytest
 
 from ludolf.ai.messages import Image
 from ludolf.tools import ImageLimits, image_limits
+from ludolf.tools.image_types import sniff
 from ludolf.tools.images import (
     CONVERT_FAILED,
     RESIZE_FAILED,
     decode,
     fit_block,
     fit_image,
-    sniff,
 )
 
 

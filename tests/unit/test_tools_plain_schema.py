@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ludolf.tools import BuiltinToolOptions, builtin_tools
+from ludolf.tools import BuiltinToolOptions, BuiltinTools
 from ludolf.tools.plain_schema import fits, is_plain
 
-TOOLS = builtin_tools(BuiltinToolOptions())
+TOOLS = BuiltinTools(BuiltinToolOptions())
 _EDIT = st.fixed_dictionaries({}, optional={"oldText": st.text(), "newText": st.text() | st.none()})
 _VALUES = st.one_of(
     *(st.text(), st.integers(), st.floats(), st.booleans(), st.none()),
@@ -58,9 +58,9 @@ def test_other_schemas_are_left_to_the_validator(schema: Any) -> None:
 def test_a_good_call_of_a_built_in_tool_does_not_load_the_validator() -> None:
     program = """
 import sys
-from ludolf.tools import BuiltinToolOptions, builtin_tools
+from ludolf.tools import BuiltinToolOptions, BuiltinTools
 from ludolf.tools.schema import check_arguments
-tool = builtin_tools(BuiltinToolOptions())["edit"]
+tool = BuiltinTools(BuiltinToolOptions())["edit"]
 edits = [{"oldText": "a", "newText": "b"}]
 check_arguments("edit", tool.parameters, {"path": "a", "edits": edits})
 sys.exit("jsonschema_rs" in sys.modules)

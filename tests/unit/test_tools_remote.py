@@ -15,7 +15,7 @@ from ludolf.agent.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from ludolf.agent.workplace import Workplace
 from ludolf.ai.messages import text_of
 from ludolf.sdk import CommandWorkplace
-from ludolf.tools import BuiltinToolOptions, builtin_tools
+from ludolf.tools import BuiltinToolOptions, BuiltinTools
 from ludolf.tools.process_tree import WARDEN
 from ludolf.tools.remote import remote_tools
 from tests.samples import ignore, run_tool
@@ -71,7 +71,7 @@ def both(folder: Path, name: str, **args: Any) -> tuple[Any, Any]:
     options = BuiltinToolOptions(path=os.environ["PATH"])
     kept = folder.with_name("kept")
     shutil.copytree(folder, kept, symlinks=True)
-    local = call(builtin_tools(options)[name], folder, args)
+    local = call(BuiltinTools(options)[name], folder, args)
     changed = folder.with_name("changed")
     folder.rename(changed)
     kept.rename(folder)
@@ -163,7 +163,7 @@ def test_grep_without_ripgrep_finds_the_same_lines_and_says_what_it_ignored(
     shutil.rmtree(folder / "build")
     (folder / "app.log").unlink()
     options = BuiltinToolOptions(path=os.environ["PATH"])
-    local = call(builtin_tools(options)["grep"], folder, args)
+    local = call(BuiltinTools(options)["grep"], folder, args)
     place = without_ripgrep(folder)
     remote = call(remote_tools(options, place)["grep"], folder, args)
     if isinstance(local, str):

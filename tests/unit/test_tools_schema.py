@@ -6,10 +6,10 @@ import pytest
 
 from ludolf.agent.tool import ToolFailure
 from ludolf.engine.toolset import DEFAULT_ACTIVE
-from ludolf.tools import BuiltinToolOptions, builtin_tools
+from ludolf.tools import BuiltinToolOptions, BuiltinTools
 from ludolf.tools.schema import check_arguments
 
-READ = builtin_tools(BuiltinToolOptions())["read"].parameters
+READ = BuiltinTools(BuiltinToolOptions())["read"].parameters
 
 
 def check(schema: dict[str, Any], value: Any) -> Any:
@@ -62,7 +62,7 @@ def test_refusals_read_as_models_know_them(args: Any, text: str) -> None:
 
 
 def test_missing_properties_inside_are_named_by_their_path() -> None:
-    edit = builtin_tools(BuiltinToolOptions())["edit"].parameters
+    edit = BuiltinTools(BuiltinToolOptions())["edit"].parameters
     text = refused(edit, {"path": "p", "edits": [{"oldText": "a"}, {}]})
     assert text.split("\n")[1:3] == [
         "  - edits.0.newText: must have required properties newText",
@@ -169,7 +169,7 @@ def test_odd_text_in_arguments_is_no_obstacle() -> None:
 
 
 def test_built_in_tools_come_in_order_with_usable_schemas() -> None:
-    tools = builtin_tools(BuiltinToolOptions())
+    tools = BuiltinTools(BuiltinToolOptions())
     assert list(tools) == ["read", "bash", "edit", "write", "grep", "find", "ls"]
     assert set(DEFAULT_ACTIVE) <= set(tools)
     for tool in tools.values():

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from ludolf.agent.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import text_of
-from ludolf.tools import BuiltinToolOptions, builtin_tools, ripgrep
+from ludolf.tools import BuiltinToolOptions, BuiltinTools, ripgrep
 from ludolf.tools.find import FindTool
 from ludolf.tools.grep import GrepTool
 from ludolf.tools.ls import LsTool
@@ -314,7 +314,7 @@ def test_a_pattern_or_a_folder_that_is_not_unicode_breaks_no_search(
         assert text
 
 
-TOOLS = [*builtin_tools(BuiltinToolOptions()).values(), GrepTool(None)]
+TOOLS = [*BuiltinTools(BuiltinToolOptions()).values(), GrepTool(None)]
 ARGUMENTS: dict[str, Any] = {
     "pattern": "x",
     "content": "x",

@@ -63,7 +63,7 @@ class Toolset:
         self.workplace: Workplace | None = None
         # False in a Python program that embeds the engine: its memory is not ours to change.
         self.owns_process = True
-        self._tools: dict[str, Tool] | None = None
+        self._tools: Mapping[str, Tool] | None = None
         self._active: tuple[str, ...] = ()
         self._specs: tuple[ToolSpec, ...] | None = None
         # Tools of other sources, by source; the names of those that are active.
@@ -77,20 +77,19 @@ class Toolset:
         self._specs = None
 
     @property
-    def tools(self) -> dict[str, Tool]:
+    def tools(self) -> Mapping[str, Tool]:
         """All tools by name, active or not."""
         if self._tools is None:
             settings, options = self._workspace.settings, self._workspace.options
-            builtin = self.builtin()
-            extra = self._features.tools()
-            self._tools = {**builtin, **extra}
-            active = choose_active(tuple(builtin), options, settings.default_tools)
+            builtin, extra = tuple(self.builtin()), self._features.tools()
+            self._tools = self.builtin(extra)
+            active = choose_active(builtin, options, settings.default_tools)
             self._active = (*active, *choose_extra(tuple(extra), active, options))
         return self._tools
 
-    def builtin(self) -> dict[str, Tool]:
-        """Return new built-in tools by name."""
-        from ludolf.tools import BuiltinToolOptions, builtin_tools
+    def builtin(self, others: Mapping[str, Tool] | None = None) -> Mapping[str, Tool]:
+        """Return new built-in tools by name, then others, which replace those of the same name."""
+        from ludolf.tools import BuiltinToolOptions, BuiltinTools
 
         settings = self._workspace.settings
         options = BuiltinToolOptions(
@@ -100,10 +99,10 @@ class Toolset:
             path=self._workspace.environ.get("PATH", ""),
         )
         if self.workplace is None:
-            return builtin_tools(options)
+            return BuiltinTools(options, others)
         from ludolf.tools.remote import remote_tools
 
-        return remote_tools(options, self.workplace)
+        return {**remote_tools(options, self.workplace), **(others or {})}
 
     @property
     def cwd(self) -> Path:

@@ -12,7 +12,7 @@ import msgspec
 from ludolf.agent.tool import ToolContext, ToolFailure, Walls
 from ludolf.base import without_surrogates
 from ludolf.tools.files import closing_file, make_folders, open_regular
-from ludolf.tools.images import SNIFF_BYTES, sniff
+from ludolf.tools.image_types import SNIFF_BYTES, sniff
 from ludolf.tools.output import SPILL_PREFIX
 from ludolf.tools.paths import real_path
 

@@ -1,4 +1,4 @@
-"""Prepare images for models: detect the type by content, convert, and shrink if needed.
+"""Prepare images for models: convert, and shrink if needed.
 
 Pillow decodes and encodes within limits of memory and time. Only the decoder of the format
 detected from the content is used, never one that Pillow picks.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 
 from ludolf.ai.messages import Image
+from ludolf.tools.image_types import MAX_IMAGE_BYTES, PNG_SIGNATURE, SNIFF_BYTES, sniff
 from ludolf.tools.options import ImageLimits
 
 if TYPE_CHECKING:
@@ -30,14 +31,10 @@ if TYPE_CHECKING:
 Form = Literal["PNG", "JPEG", "GIF", "WEBP", "BMP"]
 Size = tuple[int, int]
 
-# Number of bytes from which the type of a file is detected.
-SNIFF_BYTES = 4100
 KEPT_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 CONVERT_FAILED = "[Image omitted: could not be converted to a supported inline image format.]"
 RESIZE_FAILED = "[Image omitted: could not be resized below the inline image size limit.]"
 _LESSER_QUALITIES = (85, 70, 55, 40)
-_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-MAX_IMAGE_BYTES = 64 * 1024 * 1024
 # Memory for decoding one image, in bytes. 7680x4320 pixels of four bytes fit.
 _MAX_MEMORY = 134_000_000
 _MAX_JPEG_PIXELS = 120_000_000
@@ -88,19 +85,6 @@ class Decoded(msgspec.Struct, frozen=True):
         return _turned(picture, self.orientation)
 
 
-def sniff(opening: bytes) -> str | None:
-    """Return the MIME type of an image from its first bytes; None if it is not supported."""
-    if opening.startswith(b"\xff\xd8\xff"):
-        return None if opening[3:4] == b"\xf7" else "image/jpeg"
-    if opening.startswith(_PNG_SIGNATURE):
-        return None if _is_animated_png(opening) else "image/png"
-    if opening.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if opening.startswith(b"RIFF") and opening[8:12] == b"WEBP":
-        return "image/webp"
-    return "image/bmp" if _is_bmp(opening) else None
-
-
 def file_in_prompt(path: Path, data: bytes, images: list[Image]) -> str:
     """Return the text that stands for a file in a prompt; an image is added to `images`."""
     mime = sniff(data)
@@ -135,21 +119,9 @@ def _worker() -> "Executor":
     return ThreadPoolExecutor(1, "images")
 
 
-def _is_animated_png(opening: bytes) -> bool:
-    control = opening.find(b"acTL")
-    pixels = opening.find(b"IDAT")
-    return control >= 0 and (pixels < 0 or control < pixels)
-
-
-def _is_bmp(opening: bytes) -> bool:
-    # Two letters are not enough; the reserved bytes and the header size must match too.
-    header = int.from_bytes(opening[14:18], "little")
-    return opening.startswith(b"BM") and opening[6:10] == bytes(4) and header in (12, 40, 108, 124)
-
-
 def _form(data: bytes) -> Form | None:
     # Animated PNGs too: an image block is always an image.
-    if data.startswith(_PNG_SIGNATURE):
+    if data.startswith(PNG_SIGNATURE):
         return "PNG"
     mime_type = sniff(data[:SNIFF_BYTES])
     return cast("Form", mime_type.removeprefix("image/").upper()) if mime_type else None

@@ -23,7 +23,7 @@ from ludolf.ai.messages import Part, Text
 from ludolf.ai.sampling import PREFER_STRICT
 from ludolf.tools.editor_text import read_in_editor
 from ludolf.tools.files import closing_file, error_text, open_regular
-from ludolf.tools.images import MAX_IMAGE_BYTES, SNIFF_BYTES, fit_image, sniff
+from ludolf.tools.image_types import MAX_IMAGE_BYTES, SNIFF_BYTES, sniff
 from ludolf.tools.options import BuiltinToolOptions, image_limits, parameter_schema
 from ludolf.tools.paths import resolve_existing
 from ludolf.tools.truncate import (
@@ -95,6 +95,8 @@ class ReadTool(ToolDefaults):
         return _text_output(selected, path)
 
     async def _image_output(self, picture: "ReadPicture", ctx: ToolContext) -> ToolOutput:
+        from ludolf.tools.images import fit_image
+
         own = image_limits(ctx.input_limits) if ctx.input_limits else self._options.image_limits
         limits = own if self._options.auto_resize else None
         fitted = await fit_image(picture.data, limits)

@@ -11,7 +11,7 @@ __all__ = ["remote_tools"]
 
 
 def remote_tools(options: "BuiltinToolOptions", workplace: "Workplace") -> "dict[str, Tool]":
-    """Return the tools of `builtin_tools`, in the same order, for a workplace."""
+    """Return the tools of `BuiltinTools`, in the same order, for a workplace."""
     from ludolf.tools.remote.commands import RemoteBashTool
     from ludolf.tools.remote.files import (
         RemoteEditTool,

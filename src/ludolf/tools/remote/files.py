@@ -14,7 +14,7 @@ from ludolf.tools.edit import (
     edit_output,
     not_editable,
 )
-from ludolf.tools.images import SNIFF_BYTES, sniff
+from ludolf.tools.image_types import SNIFF_BYTES, sniff
 from ludolf.tools.ls import LsTool, listing_order
 from ludolf.tools.options import BuiltinToolOptions
 from ludolf.tools.read import (
