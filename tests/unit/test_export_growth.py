@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ludolf.page.page import _parts, page_policy, render_news, render_page
-from ludolf.page.page_model import Growth, read_story
+from ludolf.page.page_model import Growth, story_of
 from ludolf.session.tree import Session
 from tests.export_page import (
     Reader,
@@ -49,7 +49,7 @@ def test_a_page_of_a_grown_story_is_that_of_a_read_one(
 ) -> None:
     session = session_of(tmp_path, *lines)
     grown = "".join(render_page(_grown(session).story))
-    assert grown == "".join(render_page(read_story(session)))
+    assert grown == "".join(render_page(story_of(session.header, session.entries(), session.leaf)))
 
 
 def test_a_parent_may_follow_its_child(tmp_path: Path) -> None:

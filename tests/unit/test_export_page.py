@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ludolf.page.page import _parts, render_page
-from ludolf.page.page_model import read_story
+from ludolf.page.page_model import story_of
 from tests.export_page import (
     ATTACKS,
     Reader,
@@ -237,7 +237,7 @@ def test_several_roots_are_offered_above_the_conversation(tmp_path: Path) -> Non
 def test_a_session_whose_leaf_is_before_everything_shows_an_empty_branch(tmp_path: Path) -> None:
     session = session_of(tmp_path, message("u1", None, "user", content="one"))
     session.branch_to(None)
-    page = "".join(render_page(read_story(session)))
+    page = "".join(render_page(story_of(session.header, session.entries(), session.leaf)))
     assert Reader(page).wrong == []
     assert 'id="entry-u1"' not in _conversation(page)
 

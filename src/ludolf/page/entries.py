@@ -29,7 +29,7 @@ from ludolf.page.code import COPY, block, code_box, folded, language_of
 from ludolf.page.diffs import DiffLine, FileChanges, edit_changes, numbered_changes
 from ludolf.page.formatting import spent_line, stamp, tokens
 from ludolf.page.markdown import render_markdown
-from ludolf.page.page_model import Item, Story, ways_on
+from ludolf.page.page_model import Item, Story, stored_message, ways_on
 from ludolf.page.text import attribute, content, data_image, one_line, plain_lines, terminal_html
 from ludolf.session.entries import text_field
 from ludolf.session.views import prompt_title, skill_parts
@@ -380,7 +380,7 @@ def unmarked(text: str, limit: int) -> str:
 
 
 def _inside(story: Story, item: Item) -> list[str]:
-    message = item.message
+    message = stored_message(item.entry) if item.kind == "tool" else item.message
     match message:
         case AssistantMessage():
             head = _head(item, f"{message.provider}/{message.model}")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from ludolf.ai.messages import ToolResultMessage
 from ludolf.page.chart import Chart, chart_data, read_chart
 from ludolf.page.entries import article, fork_nav, snippet
 from ludolf.page.page_model import Growth, Item, Story, letter
@@ -67,7 +66,7 @@ def render_page(
     live = mark is not None
     parts = _parts(live)
     chart = read_chart(story)
-    write = _writer(story, on_progress, keep=live)
+    write = _writer(story, on_progress)
     slots: dict[str, Iterable[str]] = {
         "policy": (attribute(page_policy(live=live)),),
         "title": (content(title(story)),),
@@ -103,11 +102,8 @@ def filled_frame(frame: str, slots: Mapping[str, Iterable[str]]) -> Iterator[str
             yield from slots[piece]
 
 
-def _writer(story: Story, on_progress: OnProgress | None, *, keep: bool) -> Callable[[Item], str]:
-    """Return a function that renders an entry and reports the number of entries so far.
-
-    Unless the story is kept, it releases the output of tools, which nothing needs after that.
-    """
+def _writer(story: Story, on_progress: OnProgress | None) -> Callable[[Item], str]:
+    """Return a function that renders an entry and reports the number of entries so far."""
     numbers, whole = count(1), len(story.items)
 
     def write(item: Item) -> str:
@@ -116,8 +112,6 @@ def _writer(story: Story, on_progress: OnProgress | None, *, keep: bool) -> Call
         html = article(story, item)
         # Here, while the message is in the cache of the processor.
         item.line = visible(snippet(story, item))
-        if item.kind == "tool" and not keep and isinstance(item.message, ToolResultMessage):
-            item.message = item.message.replace(content=())
         return html
 
     return write

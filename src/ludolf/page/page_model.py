@@ -32,7 +32,7 @@ from ludolf.session.entries import (
     time_ms,
 )
 from ludolf.session.stats import OTHER_WORK, Spending
-from ludolf.session.tree import Session, clean_name
+from ludolf.session.tree import clean_name
 
 # One letter each in the page's data; the script uses the same letters.
 KINDS = {
@@ -61,6 +61,8 @@ _BY_ROLE = {
 _BY_TYPE = {"model_change": "model", "thinking_level_change": "level", "branch_summary": "branch"}
 # The body of all items whose message is decoded.
 _NO_BODY: dict[str, Any] = {}
+# Bytes of a tool result that is decoded again when it is rendered, so that not all are in memory.
+_LONG_RESULT = 800
 # Entries that change another entry or the story.
 _NOTES = ("label", "session_info")
 # A fork describes each branch by its first entry with text, at most this number of levels below.
@@ -72,7 +74,8 @@ class Item(msgspec.Struct, eq=False, gc=False):
 
     `shown` means that the entry or one below it is more than bookkeeping. `anchor` is the id as
     an attribute, `moment` the time in Unix milliseconds, and `size` the estimated height. `line`
-    is the entry as one line for the tree; "" until it is rendered.
+    is the entry as one line for the tree; "" until it is rendered. The message of a long tool
+    result has no content: `stored_message` returns it.
     """
 
     index: int
@@ -143,17 +146,6 @@ def letter(item: Item) -> str:
     elif isinstance(message, ToolResultMessage) and message.is_error:
         return "f"
     return KINDS[item.kind]
-
-
-def read_story(session: Session) -> Story:
-    """Return the current story of a session.
-
-    The engine may write to the session at the same time. Messages are decoded here, so that the
-    session does not keep them.
-    """
-    # Read the leaf first: the list may contain later entries, but the path does not need them.
-    leaf = session.leaf
-    return story_of(session.header, tuple(session.entries()), leaf)
 
 
 def story_of(header: SessionHeader, entries: Iterable[Entry], leaf: str | None) -> Story:
@@ -325,7 +317,7 @@ def _item(index: int, entry: Entry) -> Item:
     if isinstance(message, AssistantMessage):
         usage, calls, size = message.usage, message.tool_calls, _size(text_of(message.content))
     elif isinstance(message, ToolResultMessage):
-        usage, size = message.usage, 2 if len(text_of(message.content)) < 400 else 4
+        usage, size = message.usage, 2 if len(entry.message) < _LONG_RESULT else 4
     else:
         usage = _usage(body) if "usage" in body else None
         size = _size(text_of(message.content)) if isinstance(message, UserMessage) else 1
@@ -361,12 +353,50 @@ def _size(text: str) -> int:
     return min(7, lines.bit_length() - 1) if lines > 3 else 1
 
 
+class _ResultHead(msgspec.Struct, rename="camel", kw_only=True):
+    """A tool result without its content."""
+
+    tool_call_id: str
+    tool_name: str
+    usage: Usage | None = None
+    is_error: bool
+    timestamp: int
+
+
+_read_head = msgspec.json.Decoder(_ResultHead).decode
+
+
 def _message(entry: Entry) -> Message | OpaqueMessage | None:
     if entry.type == "message":
-        return entry.decoded or decode_message(entry.message)
+        if entry.decoded is None and len(entry.message) >= _LONG_RESULT:
+            return _without_content(entry) or decode_message(entry.message)
+        return stored_message(entry)
     if entry.type in ("custom_message", "branch_summary", "compaction"):
         return message_of(entry)
     return None
+
+
+def stored_message(entry: Entry) -> Message | OpaqueMessage:
+    """Return the message of an entry with all of its content."""
+    return entry.decoded or decode_message(entry.message)
+
+
+def _without_content(entry: Entry) -> ToolResultMessage | None:
+    """Return a tool result without its content; None for other messages, and unusual ones."""
+    if role_of(entry) != "toolResult":
+        return None
+    try:
+        head = _read_head(entry.message)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return ToolResultMessage(
+        tool_call_id=head.tool_call_id,
+        tool_name=head.tool_name,
+        content=(),
+        usage=head.usage,
+        is_error=head.is_error,
+        timestamp=head.timestamp,
+    )
 
 
 def _kind(entry: Entry, message: Message | OpaqueMessage | None) -> str:

@@ -54,6 +54,7 @@ async def _main(options: Options, dialect: str, prepare: Callable[[Bundles], Non
 def _warm_up(engine: Engine) -> None:
     load_handlers()
     engine.warm_up()
+    engine.toolset.active()  # loads the tools
 
 
 def server_info(engine: Engine, traits: Any) -> ServerInfo:
