@@ -52,7 +52,8 @@ def visible(text: str) -> str:
     """Replace every control and hidden character with a visible sign, before escaping."""
     if text.isascii() and text.isprintable():
         return text
-    if not _suspect(text).strip(b"&<>") or _PLAIN.fullmatch(text):
+    # Without the ellipsis of `one_line`: it begins with a byte that hidden characters begin with.
+    if not _suspect(text.removesuffix("…")).strip(b"&<>") or _PLAIN.fullmatch(text):
         return text
     return show_hidden(_CONTROL.sub(_picture, text))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ def _warm_up(engine: Engine) -> None:
     load_handlers()
     engine.warm_up()
     engine.toolset.active()  # loads the tools
+    gc.freeze()  # what is loaded now stays: the collector need not look at it each time
 
 
 def server_info(engine: Engine, traits: Any) -> ServerInfo:
