@@ -7,6 +7,7 @@ overhead of a request since it was last asked for.
 """
 
 import asyncio
+import itertools
 import json
 import sys
 import time
@@ -29,6 +30,8 @@ _HEAD = (
     b"cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n"
 )
 _NOTHING = b"HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\ncontent-length: 0\r\n\r\n"
+# Numbers of deltas whose time is measured.
+_PREPARED = (1000, 5000, 20_000)
 _PIECE = 1 << 16
 
 
@@ -132,11 +135,16 @@ def answer(api: ModelApi, asked: str, results: int, shell: tuple[str, str]) -> b
     if kind == "loop" and results < int(number):
         return api.called(f"toolu_{results:06d}", name, [arguments])
     if kind == "text" and not results:
-        return api.said(int(number))
+        return _said(api, int(number))
     if kind == "arguments" and not results:
         pieces = speech.argument_pieces(int(number))
         return api.called("toolu_arguments", "write", pieces)
     return api.said(1)
+
+
+@cache
+def _said(api: ModelApi, count: int) -> bytes:
+    return api.said(count)
 
 
 async def _speak(writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -157,6 +165,9 @@ async def _speak_at(writer: asyncio.StreamWriter, pieces: Sequence[bytes], rate:
 
 
 async def main() -> None:
+    # Else the first program that asks would wait for the answer to be written.
+    for api, count in itertools.product(APIS.values(), _PREPARED):
+        _said(api, count)
     server = await asyncio.start_server(ModelServer().serve, "127.0.0.1", 0, limit=1 << 26)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
