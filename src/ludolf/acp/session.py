@@ -88,7 +88,8 @@ class AcpSession:
         self._follow_subagents()
         self.use_servers(servers)
         self.writer.title = engine.session.name or ""
-        self.writer.cost = engine.stats().cost
+        if engine.session.leaf is not None:
+            self.writer.cost = engine.stats().cost
 
     def _use_editor(self) -> None:
         from ludolf.acp.editor import READ_FILE, WRITE_FILE, EditorFiles

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from ludolf.base import ConfigError, Value
-from ludolf.config.models.patterns import matches_path, reaches
 from ludolf.config.settings.mistakes import valid_values
 from ludolf.config.settings.settings import Settings, SettingsFiles
 
@@ -258,11 +257,15 @@ def _fits_path(rule: ApprovalRule, call: CallFacts) -> bool | None:
 
 
 def _fits_one(pattern: str, path: str, call: CallFacts) -> bool:
+    from ludolf.config.models.patterns import matches_path
+
     base, rest = _based(pattern, call)
     return path.startswith(f"{base}/") and matches_path(rest, path[len(base) + 1 :])
 
 
 def _reaches_one(pattern: str, folder: str, call: CallFacts) -> bool:
+    from ludolf.config.models.patterns import reaches
+
     base, rest = _based(pattern, call)
     if f"{base}/".startswith(f"{folder.rstrip('/')}/"):
         return True

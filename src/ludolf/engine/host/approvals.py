@@ -10,7 +10,6 @@ from typing import Any, Literal
 from ludolf.agent.tool import Deny, Tool
 from ludolf.ai.messages import ToolCall
 from ludolf.base import CommandError, dumps, uuid4
-from ludolf.base.visible import escape_hidden
 from ludolf.config.settings.approval_rules import (
     Action,
     Approval,
@@ -26,7 +25,6 @@ from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import ApprovalState
 from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.protocol.ui import Risk, UiRequest
-from ludolf.tools.paths import real_path, resolve, resolve_existing
 
 APPROVE, FOR_SESSION, DENY = "Approve", "Approve for this session", "Deny"
 FORBIDDEN = "Not run: a rule of the user forbids this call of {tool}."
@@ -205,6 +203,8 @@ def _names(path: Any, bundles: Bundles) -> tuple[str, ...]:
     documents = bundles.toolset.documents
     if not isinstance(path, str) or (documents is not None and documents.address(path)):
         return ()
+    from ludolf.tools.paths import real_path, resolve, resolve_existing
+
     cwd, user = bundles.workspace.home.cwd, bundles.workspace.home.user
     named = resolve(path, cwd, user)
     if named.is_relative_to(cwd):
@@ -225,6 +225,8 @@ def _essence(tool: str, args: Mapping[str, Any], bundles: Bundles) -> str:
 
 def _shown(tool: str, args: Any) -> str:
     """Return the main argument on one line, with invisible characters escaped."""
+    from ludolf.base.visible import escape_hidden
+
     major = _major(tool, args) if isinstance(args, dict) else {}
     texts = [major[key] for key in ("command", "path") if isinstance(major.get(key), str)]
     text = texts[0] if len(major) == 1 and texts else dumps(args).decode("utf-8", "replace")
