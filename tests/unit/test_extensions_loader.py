@@ -1,5 +1,6 @@
 """Extensions are found in order, loaded fresh each time, and fail without taking others along."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -142,6 +143,24 @@ def test_a_given_path_without_an_extension_is_an_explicit_error(
     (found,) = files.errors
     assert found.error == error.format(home.cwd / name)
     assert found.explicit
+
+
+def test_a_package_that_is_installed_or_removed_later_is_noticed(tmp_path: Path) -> None:
+    site = tmp_path / "site-packages"
+    _write(site / "wonder.py", "")
+
+    def found() -> list[Path]:
+        # The list of a folder that has not changed for a while is kept.
+        os.utime(site, (1, os.stat(site).st_mtime - 100))
+        return list(installed([str(site)]))
+
+    assert [found(), found()] == [[], []]
+    about = site / "wonder-1.0.dist-info" / "entry_points.txt"
+    _write(about, "[ludolf.extensions]\nwonder = wonder\n")
+    assert [found(), found()] == [[site / "wonder.py"]] * 2
+    about.unlink()
+    about.parent.rmdir()
+    assert found() == []
 
 
 async def test_an_installed_package_is_found_by_its_entry_point(

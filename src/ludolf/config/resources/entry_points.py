@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from ludolf.base.project_files import TEXT_LIMIT
 
 GROUP = "ludolf.extensions"
 _GROUP_NAME = GROUP.encode()
+_SETTLED_NS = 2_000_000_000
 
 
 def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
@@ -50,12 +52,25 @@ def _is_in_project(real: str, here: str) -> bool:
     return real.startswith(f"{here}/") and name not in ("site-packages", "dist-packages")
 
 
-def _distributions(folder: str) -> list[str]:
+def _distributions(folder: str) -> tuple[str, ...]:
+    try:
+        state = os.stat(folder)
+    except OSError:
+        return ()
+    # A folder that changed just now may change again without another time of change.
+    if time.time_ns() - state.st_mtime_ns < _SETTLED_NS:
+        return _listed.__wrapped__(folder)
+    return _listed(folder, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
+
+
+@lru_cache(maxsize=64)
+def _listed(folder: str, *_state: int) -> tuple[str, ...]:
+    """Return the distributions in a folder; every session asks, so an unchanged list is kept."""
     try:
         names = os.listdir(folder)
     except OSError:
-        return []
-    return sorted(name for name in names if name.endswith((".dist-info", ".egg-info")))
+        return ()
+    return tuple(sorted(name for name in names if name.endswith((".dist-info", ".egg-info"))))
 
 
 def _working_folder() -> str:
