@@ -1,9 +1,12 @@
 """The life of MCP servers: when they start, when they end, and what a host hears of it."""
 
+import asyncio
+import gc
 import os
 import signal
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import pytest
 
@@ -27,7 +30,7 @@ from tests.loop.mcp_stage import (
     warnings,
 )
 from tests.loop.stage import call, calls, say, text_of
-from tests.mcp_server import TOOLS
+from tests.mcp_server import TOOLS, program
 
 ECHO, DIE, PEEK = "mcp__lab__echo", "mcp__lab__die", "mcp__lab__peek"
 
@@ -217,3 +220,23 @@ async def test_secrets_of_the_environment_stay_here_unless_the_entry_passes_them
     names = {"DATABASE_PASSWORD", "OTHER_TOKEN", "HARMLESS", "MINE"}
     assert closed & names == {"HARMLESS"}
     assert opened & names == {"HARMLESS", "OTHER_TOKEN", "MINE"}
+
+
+async def test_a_server_that_is_stopped_before_its_lists_are_asked_for_leaves_no_work() -> None:
+    async def launch() -> life.ServerLaunch:
+        return life.ServerLaunch(address=program("plain"))
+
+    async def keep(catalog: life.Catalog) -> None:
+        del catalog
+
+    server = life.McpServer("lab", launch, None, keep)
+    await server.use()
+    server.refresh_later()
+    # The first turn of the loop waits for further notices; the second one plans the requests.
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    with catch_warnings(record=True) as seen:
+        simplefilter("always")
+        await server.close()
+        gc.collect()
+    assert [str(each.message) for each in seen] == []

@@ -6,7 +6,7 @@ A server starts when something of it is used, and ends some time after its last 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -340,9 +340,9 @@ class McpServer:
         """
         listing, prompts, resources, templates = await asyncio.gather(
             _tools_of(connection),
-            _optional(connection.list_prompts()),
-            _optional(connection.list_resources()),
-            _optional(connection.list_resource_templates()),
+            _optional(connection.list_prompts),
+            _optional(connection.list_resources),
+            _optional(connection.list_resource_templates),
         )
         read = await asyncio.to_thread(read_tools, self.name, listing.items)
         warnings = list(read.warnings)
@@ -405,11 +405,11 @@ async def _tools_of(connection: Connection) -> Listing:
         raise
 
 
-async def _optional(work: Coroutine[Any, Any, Listing]) -> Listing:
+async def _optional(read: Callable[[], Awaitable[Listing]]) -> Listing:
     """Return a list that a server can do without; empty if it does not come."""
     try:
         async with asyncio.timeout(OPTIONAL_SECONDS):
-            return await work
+            return await read()
     except (McpError, TimeoutError):
         return Listing()
 
