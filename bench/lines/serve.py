@@ -47,7 +47,13 @@ def _run(stage: Stage, line: Measure, program: Program) -> None:
 @asynccontextmanager
 async def serving(stage: Stage, program: Program) -> AsyncIterator[MeasuredServer]:
     """Start a server and end it on exit."""
-    server = _SERVERS[program.kind](stage.home(program))
+    async with running(_SERVERS[program.kind](stage.home(program))) as server:
+        yield server
+
+
+@asynccontextmanager
+async def running(server: MeasuredServer) -> AsyncIterator[MeasuredServer]:
+    """Start this server and end it on exit."""
     try:
         await server.start()
         yield server

@@ -8,7 +8,7 @@ from itertools import count
 from msgspec import structs
 
 from bench.agent import Silent
-from bench.lines.serve import serving
+from bench.lines.serve import running, serving
 from bench.programs import Home, Program
 from bench.served import LineClient, LudolfServer, MeasuredServer, ServedClient
 from bench.stage import Stage
@@ -18,6 +18,8 @@ _OPENED = 20
 _SKIPPED = 5
 # The server may not have noticed yet that those before them have left: a session has 16 clients.
 _AT_ONCE = 4
+# After so many, garbage has been collected for the first time, and no further client is remembered.
+_WARM = 3000
 # A session that was opened is prepared for its first prompt by then.
 _PREPARED = 0.4
 # The server closes the last connections a moment after the clients.
@@ -61,14 +63,11 @@ async def _sessions(stage: Stage, program: Program) -> float:
 @asynccontextmanager
 async def _prepared(server: MeasuredServer) -> AsyncIterator[ServedClient]:
     """Start a server, open its first sessions, and end it on exit; yields the client."""
-    try:
-        await server.start()
+    async with running(server):
         client = await server.connect()
         await client.prompt(await client.open(), "Bench text 5")
         await _open(client, _SKIPPED)
         yield client
-    finally:
-        await server.close()
 
 
 async def _open(client: ServedClient, count: int) -> None:
@@ -96,8 +95,7 @@ async def _connections(stage: Stage, program: Program) -> float:
                 await asyncio.gather(*(come_and_go() for _ in range(_AT_ONCE)))
             await client.attach(session)
 
-        # Until garbage is collected for the first time, and no further client is remembered.
-        await all_come_and_go(stage.size(3000, 300))
+        await all_come_and_go(_WARM)
         await asyncio.sleep(_PREPARED)
         memory, descriptors = server.memory().rss, server.descriptors()
         await all_come_and_go(stage.size(10_000, 1000))
