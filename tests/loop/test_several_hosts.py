@@ -100,6 +100,31 @@ async def test_each_host_gets_the_calls_of_its_own_tools(tmp_path: Path) -> None
     assert len(s.of_type("host_tool_call")) == 1
 
 
+async def test_tools_that_a_host_defines_when_it_is_gone_fail_at_once(tmp_path: Path) -> None:
+    async with stage(tmp_path) as s:
+        host = Host(s.engine, "a")
+        host.side.disconnect()
+        host.side.tools.replace([_tool("late")])
+        assert "disconnected" in await _use(s, "late")
+        assert host.seen == []
+
+
+async def test_calls_of_tools_that_are_defined_while_the_host_is_away_wait_for_it(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path) as s:
+        host = Host(s.engine, "a")
+        host.side.leave()
+        host.side.tools.replace([_tool("late")])
+        used = asyncio.ensure_future(_use(s, "late"))
+        await asyncio.sleep(0)
+        assert host.seen == []
+        host.side.come_back()
+        request = await host.next()
+        host.give(request.id, "back")
+        assert await used == "back"
+
+
 async def test_a_name_of_another_host_is_refused(tmp_path: Path) -> None:
     async with stage(tmp_path) as s:
         ann, bob = Host(s.engine, "ann"), Host(s.engine, "bob")

@@ -81,9 +81,11 @@ class Toolset:
         """All tools by name, active or not."""
         if self._tools is None:
             settings, options = self._workspace.settings, self._workspace.options
-            builtin, extra = tuple(self.builtin()), self._features.tools()
+            from ludolf.tools import BUILTIN_NAMES
+
+            extra = self._features.tools()
             self._tools = self.builtin(extra)
-            active = choose_active(builtin, options, settings.default_tools)
+            active = choose_active(BUILTIN_NAMES, options, settings.default_tools)
             self._active = (*active, *choose_extra(tuple(extra), active, options))
         return self._tools
 

@@ -41,7 +41,8 @@ def folded(
 ) -> list[str]:
     """Render lines of HTML with the rest folded; `tail` shows the end instead of the start."""
     lines = text.count("\n") + 1
-    visible, cut = (_last_lines if tail else _first_lines)(text, lines, shown)
+    most = lines if lines <= shown + _SPARE_LINES else shown
+    visible, cut = (_last_lines if tail else _first_lines)(text, most, _LINE_CHARACTERS * shown)
     hidden = lines - visible
     if hidden <= 0:
         return _pre(text, css)
@@ -85,10 +86,9 @@ def _diff_line(line: str) -> str:
     return f'<span class="d-{kind}">{line}</span>' if kind else line
 
 
-def _first_lines(text: str, lines: int, shown: int) -> tuple[int, int]:
-    """Return the number of lines outside the fold, and the place after them."""
-    room, start = _LINE_CHARACTERS * shown, 0
-    most = lines if lines <= shown + _SPARE_LINES else shown
+def _first_lines(text: str, most: int, room: int) -> tuple[int, int]:
+    """Return the number of lines outside the fold, at most `most`, and the place after them."""
+    start = 0
     for count in range(most):
         end = text.find("\n", start)
         room -= (end if end >= 0 else len(text)) - start
@@ -98,10 +98,9 @@ def _first_lines(text: str, lines: int, shown: int) -> tuple[int, int]:
     return most, start
 
 
-def _last_lines(text: str, lines: int, shown: int) -> tuple[int, int]:
-    """Return the number of lines outside the fold, and the place before them."""
-    room, end = _LINE_CHARACTERS * shown, len(text)
-    most = lines if lines <= shown + _SPARE_LINES else shown
+def _last_lines(text: str, most: int, room: int) -> tuple[int, int]:
+    """Return the number of lines outside the fold, at most `most`, and the place before them."""
+    end = len(text)
     for count in range(most):
         before = text.rfind("\n", 0, end)
         room -= end - before - 1

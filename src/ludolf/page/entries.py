@@ -281,7 +281,7 @@ def _short(path: str, cwd: str) -> str:
 
 
 def _arguments(call: ToolCall | None) -> dict[str, Any]:
-    return {**call.arguments} if call is not None and isinstance(call.arguments, dict) else {}
+    return call.arguments if call is not None and isinstance(call.arguments, dict) else {}
 
 
 def _pretty(value: Any) -> str:
@@ -380,7 +380,9 @@ def unmarked(text: str, limit: int) -> str:
 
 
 def _inside(story: Story, item: Item) -> list[str]:
-    message = stored_message(item.entry) if item.kind == "tool" else item.message
+    message = item.message
+    if isinstance(message, ToolResultMessage) and not message.content:
+        message = stored_message(item.entry)
     match message:
         case AssistantMessage():
             head = _head(item, f"{message.provider}/{message.model}")
@@ -550,7 +552,7 @@ def _calls_line(message: AssistantMessage) -> str:
 
 
 def _call_line(call: ToolCall | None, name: str, cwd: str) -> str:
-    args = call.arguments if call is not None and isinstance(call.arguments, dict) else {}
+    args = _arguments(call)
     if command := text_field(args, "command"):
         return f"$ {command}"
     place = text_field(args, "path").removeprefix(cwd.rstrip("/") + "/")

@@ -368,9 +368,7 @@ _read_head = msgspec.json.Decoder(_ResultHead).decode
 
 def _message(entry: Entry) -> Message | OpaqueMessage | None:
     if entry.type == "message":
-        if entry.decoded is None and len(entry.message) >= _LONG_RESULT:
-            return _without_content(entry) or decode_message(entry.message)
-        return stored_message(entry)
+        return _without_content(entry) or stored_message(entry)
     if entry.type in ("custom_message", "branch_summary", "compaction"):
         return message_of(entry)
     return None
@@ -382,7 +380,9 @@ def stored_message(entry: Entry) -> Message | OpaqueMessage:
 
 
 def _without_content(entry: Entry) -> ToolResultMessage | None:
-    """Return a tool result without its content; None for other messages, and unusual ones."""
+    """Return a long tool result without its content; None for other messages, and unusual ones."""
+    if entry.decoded is not None or len(entry.message) < _LONG_RESULT:
+        return None
     if role_of(entry) != "toolResult":
         return None
     try:

@@ -8,7 +8,7 @@ from ludolf.tools.options import BuiltinToolOptions, ImageLimits, image_limits
 if TYPE_CHECKING:
     from ludolf.agent.tool import Tool
 
-__all__ = ["BuiltinToolOptions", "BuiltinTools", "ImageLimits", "image_limits"]
+__all__ = ["BUILTIN_NAMES", "BuiltinToolOptions", "BuiltinTools", "ImageLimits", "image_limits"]
 
 
 class BuiltinTools(Mapping[str, "Tool"]):
@@ -91,3 +91,4 @@ _MAKERS: "dict[str, Callable[[BuiltinToolOptions], Tool]]" = {
     "find": _find,
     "ls": _ls,
 }
+BUILTIN_NAMES = tuple(_MAKERS)

@@ -59,13 +59,17 @@ def _distributions(folder: str) -> tuple[str, ...]:
         return ()
     # A folder that changed just now may change again without another time of change.
     if time.time_ns() - state.st_mtime_ns < _SETTLED_NS:
-        return _listed.__wrapped__(folder)
-    return _listed(folder, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
+        return _list(folder)
+    return _kept_list(folder, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
 
 
 @lru_cache(maxsize=64)
-def _listed(folder: str, *_state: int) -> tuple[str, ...]:
+def _kept_list(folder: str, *_state: int) -> tuple[str, ...]:
     """Return the distributions in a folder; every session asks, so an unchanged list is kept."""
+    return _list(folder)
+
+
+def _list(folder: str) -> tuple[str, ...]:
     try:
         names = os.listdir(folder)
     except OSError:

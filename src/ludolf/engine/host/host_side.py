@@ -34,6 +34,7 @@ class HostSide:
         self._registry = registry
         self._wait_seconds = wait_seconds
         self._is_away = False
+        self._is_gone = False
         self._timer: asyncio.TimerHandle | None = None
 
     @cached_property
@@ -41,7 +42,12 @@ class HostSide:
         """Return the tools of the host, made on first use."""
         from ludolf.engine.host.host_tools import HostTools
 
-        return HostTools(self._link, self._bundles.toolset)
+        tools = HostTools(self._link, self._bundles.toolset)
+        if self._is_away:
+            tools.calls.pause()
+        if self._is_gone:
+            tools.disconnect()
+        return tools
 
     @cached_property
     def documents(self) -> "HostUris":
@@ -54,7 +60,8 @@ class HostSide:
         return self._has_documents or any(each.is_used for each in self._made_tools())
 
     def disconnect(self) -> None:
-        """Fail all calls of tools: the host is gone."""
+        """Fail all calls of tools, also later ones: the host is gone."""
+        self._is_gone = True
         for tools in self._made_tools():
             tools.disconnect()
 
