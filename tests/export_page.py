@@ -226,7 +226,7 @@ def session_of(folder: Path, *lines: Mapping[str, Any]) -> Session:
     """A session opened from a file with these lines; a header is put before them."""
     whole = lines if lines and lines[0]["type"] == "session" else (header(), *lines)
     path = folder / "2026-11-15T06-20-38-644Z_sample.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in whole))
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in whole))
     return open_session(path, "/project", no_warning, write=False)
 
 

@@ -4,12 +4,15 @@ import base64
 import gzip
 import hashlib
 import json
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ludolf.page.html import export_html
 from ludolf.page.page import _parts, render_page
 from ludolf.page.page_model import story_of
 from tests.export_page import (
@@ -218,10 +221,39 @@ def test_the_data_of_the_tree_names_every_entry(tmp_path: Path) -> None:
 
 def test_the_session_file_is_inside_the_page(tmp_path: Path) -> None:
     lines = [message("u1", None, "user", content="a <b>"), answer("a1", "u1", text("ü"))]
-    page = page_of(tmp_path, *lines)
+    assert _file_inside(page_of(tmp_path, *lines)) == [header(), *lines]
+
+
+def _make_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.write_bytes(path.read_bytes() + b'{"type":"custom"}\n'),
+        lambda path: path.write_bytes(path.read_bytes()[:-9]),
+        Path.unlink,
+        _make_pipe,
+    ],
+    ids=["grown", "cut", "removed", "pipe"],
+)
+def test_a_file_that_another_program_changed_is_not_inside_the_page(
+    tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    lines = [message("u1", None, "user", content="a"), answer("a1", "u1", text("ü"))]
+    session = session_of(tmp_path, *lines)
+    assert session.path is not None
+    change(session.path)
+    page = export_html(session, tmp_path / "page.html").read_text()
+    assert _file_inside(page) == [header(), *lines]
+
+
+def _file_inside(page: str) -> list[Any]:
     packed = Reader(page).scripts[2]
-    unpacked = gzip.decompress(base64.b64decode(packed)).decode().splitlines()
-    assert [json.loads(line) for line in unpacked] == [header(), *lines]
+    unpacked = gzip.decompress(base64.b64decode(packed)).decode()
+    return [json.loads(line) for line in unpacked.splitlines()]
 
 
 def test_several_roots_are_offered_above_the_conversation(tmp_path: Path) -> None:

@@ -255,6 +255,7 @@ class Engine(Component):
         """Prepare what the first prompt needs, after the first replies have been sent."""
         for feature in self.features.hooks["warm_up"]:
             feature.warm_up()
+        self.resources.warm_up()
         if self.models.by_default:
             self.tasks.start(self.models.resolve())
 

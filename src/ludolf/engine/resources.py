@@ -63,6 +63,12 @@ class Resources:
         """Build the system prompt again, since the tools changed."""
         self._system = None
 
+    def warm_up(self) -> None:
+        """Load the modules that build the system prompt."""
+        from ludolf.config.resources import context_files, skills, system_prompt
+
+        del context_files, skills, system_prompt
+
     async def load(self) -> None:
         """Load the skills that the next request needs, in a thread if there may be some."""
         if self._skills is None and self._system is None:

@@ -25,9 +25,7 @@ def default_name(session: Session) -> str:
     Raises:
         CommandError: the session has no file to derive the name from.
     """
-    _check(session)
-    assert session.path is not None
-    return f"ludolf-session-{session.path.stem}.html"
+    return f"ludolf-session-{_file_of(session).stem}.html"
 
 
 def export_html(
@@ -47,10 +45,10 @@ def export_html(
     Raises:
         CommandError: there is nothing to export, or the file cannot or must not be written.
     """
-    _check(session)
+    file = _file_of(session)
     path = target if target is not None else Path(default_name(session))
     render = partial(render_page, system_prompt=system_prompt, tools=tools, on_progress=on_progress)
-    pieces = _pieces(session, render)
+    pieces = _pieces(session, file, render)
     try:
         if overwrite:
             return _replace(path, pieces)
@@ -59,20 +57,21 @@ def export_html(
         raise CommandError(f"Cannot write {path}: {problem.strerror}") from problem
 
 
-def _pieces(session: Session, render: Callable[..., Iterator[str]]) -> Iterator[str]:
-    """Yield the page. Compression starts first, since it takes nearly as long as the rendering."""
+def _pieces(session: Session, file: Path, render: Callable[..., Iterator[str]]) -> Iterator[str]:
+    """Yield the page. Compression starts first, so that it ends before the rendering."""
     # The leaf is read before the entries: the path needs none that are written after it.
     leaf, entries = session.leaf, tuple(session.entries())
     with ThreadPoolExecutor(1, "ludolf-pack") as pool:
-        lines = start_packing(pool, session.header, entries)
+        lines = start_packing(pool, file, session.header, entries)
         yield from render(story_of(session.header, entries, leaf), lines=lines)
 
 
-def _check(session: Session) -> None:
+def _file_of(session: Session) -> Path:
     if session.path is None:
         raise CommandError("Cannot export in-memory session to HTML")
     if not session.saved:
         raise CommandError("Nothing to export yet - start a conversation first")
+    return session.path
 
 
 def _create(names: Iterator[Path], pieces: Iterator[str]) -> Path:

@@ -5,7 +5,6 @@ import sys
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 
@@ -189,10 +188,13 @@ def source_digest(text: str) -> str:
 def _sha256(data: bytes) -> bytes:
     """Return a digest without `hashlib`, which loads OpenSSL in several milliseconds."""
     try:
-        module = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha256
+        else:
+            from _sha256 import sha256  # type: ignore[import-not-found]
     except ImportError:
-        module = import_module("hashlib")
-    digest: bytes = module.sha256(data).digest()
+        from hashlib import sha256
+    digest: bytes = sha256(data).digest()
     return digest
 
 

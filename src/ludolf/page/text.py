@@ -38,9 +38,14 @@ IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 
 def content(text: str) -> str:
     """Escape text between tags."""
-    if not _suspect(text) or _PLAIN.fullmatch(text):
+    suspects = _suspect(text)
+    if not suspects:
         return text
-    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    if suspects.strip(b"&<>"):
+        if _PLAIN.fullmatch(text):
+            return text
+        text = visible(text)
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _suspect(text: str) -> bytes:
