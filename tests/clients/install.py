@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ludolf.base import dumps, loads
 from tests.clients import versions
+from tests.newer_python import newer_python
 
 _MACHINES = {"x86_64": ("x64", "x64"), "amd64": ("x64", "x64"), "aarch64": ("arm64", "aarch64")}
 
@@ -123,9 +124,7 @@ def _install_python_packages(folder: Path) -> None:
 def _python() -> str | None:
     if sys.version_info >= versions.PYTHON_LEAST:
         return os.environ.get("CLIENTS_PYTHON") or sys.executable
-    names = ("python3.14", "python3.13", "python3.12")
-    found = (shutil.which(name) for name in names)
-    return os.environ.get("CLIENTS_PYTHON") or next(filter(None, found), None)
+    return os.environ.get("CLIENTS_PYTHON") or newer_python()
 
 
 def _run(words: Sequence[str], cwd: Path) -> None:

@@ -4,18 +4,18 @@ Each has an environment below the folder, with Ludolf from this repository. Need
 Harbor needs Python 3.12 or newer; if it cannot be installed, its tests are skipped.
 """
 
-import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+from tests.newer_python import newer_python
 
 ROOT = Path(__file__).parents[2]
 RAY = ("ray==2.60.0",)
 # Inspect's bridge for programs in the sandbox needs the library of the API that they use.
 INSPECT = ("inspect-ai>=0.3.285,<0.4", "anthropic")
 HARBOR = ("harbor>=0.25,<0.26",)
-HARBOR_PYTHONS = ("python3.14", "python3.13", "python3.12")
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         problem = _install(folder / name, packages, sys.executable)
         if problem:
             sys.exit(problem)
-    python = next(filter(None, map(shutil.which, HARBOR_PYTHONS)), None)
+    python = newer_python()
     problem = _install(folder / "harbor", HARBOR, python) if python else "no Python 3.12 or newer"
     if problem:
         sys.stderr.write(f"Harbor is left out: {problem}\n")
