@@ -1,11 +1,13 @@
 """The program `ludolf` in the sandbox of a sample, whose requests Inspect answers."""
 
+from collections.abc import Sequence
 from itertools import count
 from random import randrange
 from uuid import uuid4
 
-from inspect_ai.agent import AgentState, sandbox_agent_bridge
-from inspect_ai.util import sandbox
+import anyio
+from inspect_ai.agent import AgentState, SandboxAgentBridge, sandbox_agent_bridge
+from inspect_ai.util import ExecResult, sandbox
 
 from ludolf.base import dumps
 
@@ -15,6 +17,9 @@ _PORTS = 4000
 _FIRST_PORT = 13131
 # The exit code by which shells report a program that does not exist.
 _NOT_FOUND = 127
+# Inspect does not wait until the server of the bridge listens: the program is started again then.
+_NOT_LISTENING = "refused the connection"
+_STARTS, _PAUSE_SECONDS = 60, 0.25
 _numbers = count(randrange(_PORTS))
 
 
@@ -35,7 +40,7 @@ async def run_program(state: AgentState, tools: tuple[str, ...], cwd: str | None
         if system:
             argv += ["--append-system-prompt", system]
         env = {"LUDOLF_DIR": folder}
-        result = await place.exec(argv, input=prompt, cwd=cwd, env=env, timeout_retry=False)
+        result = await _run(bridge, argv, prompt, cwd, env)
         if result.returncode == _NOT_FOUND:
             raise RuntimeError(
                 "The program ludolf is not installed in the sandbox. Install it there "
@@ -44,6 +49,23 @@ async def run_program(state: AgentState, tools: tuple[str, ...], cwd: str | None
         if not result.success:
             raise RuntimeError(f"ludolf failed with code {result.returncode}: {result.stderr}")
     return bridge.state
+
+
+async def _run(
+    bridge: SandboxAgentBridge,
+    argv: Sequence[str],
+    prompt: str,
+    cwd: str | None,
+    env: dict[str, str],
+) -> ExecResult[str]:
+    known = len(bridge.state.messages)
+    for _ in range(_STARTS):
+        result = await sandbox().exec([*argv], input=prompt, cwd=cwd, env=env, timeout_retry=False)
+        was_answered = len(bridge.state.messages) > known
+        if result.success or was_answered or _NOT_LISTENING not in result.stderr:
+            break
+        await anyio.sleep(_PAUSE_SECONDS)
+    return result
 
 
 def _models(port: int) -> bytes:
