@@ -1,11 +1,13 @@
 """`ludolf batch`: items, results, checks, values, limits and reasons to stop."""
 
 import asyncio
+import fcntl
 import io
 import os
 import shlex
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -305,6 +307,29 @@ def test_interrupts_first_wait_for_running_items_and_then_store_them(
     model.held["b"].open()
     assert stage.run("-j", "1").code == 0
     assert stage.by_id()["b"]["how"] == "continued"
+
+
+def test_an_item_waits_for_a_worker_that_still_writes_its_session(
+    lab: Lab, model: ItemModel
+) -> None:
+    stage = BatchStage(lab, ("a",))
+    model.hold("a")
+    process = stage.start()
+    wait_until(lambda: model.held["a"].reached.is_set(), "a is asked")
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        process.stderr.readline()
+    process.communicate(timeout=60)
+    model.held["a"].open()
+    (session,) = (stage.out / "items" / "a").glob("*.jsonl")
+    with session.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        process = stage.start()
+        time.sleep(1.5)  # a batch that does not wait has failed by then
+        assert process.poll() is None
+    process.communicate(timeout=60)
+    assert (process.returncode, stage.by_id()["a"]["how"]) == (0, "continued")
 
 
 def test_a_changed_prompt_is_refused_and_new_items_are_added(lab: Lab, model: ItemModel) -> None:

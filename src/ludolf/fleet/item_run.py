@@ -13,7 +13,7 @@ from msgspec import UNSET, structs
 from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.gate import RequestGate
 from ludolf.ai.messages import Usage
-from ludolf.base import LudolfError, Warn
+from ludolf.base import CommandError, LudolfError, Warn
 from ludolf.base.trace_context import TraceContext
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.session_request import with_choices
@@ -43,11 +43,14 @@ from ludolf.fleet.workspace import (
 from ludolf.functions.final_answer import AnswerTool
 from ludolf.protocol.results import Limits
 from ludolf.session.stats import SessionStats
+from ludolf.session.store import is_written_elsewhere
 
 INTERRUPTED_TEXT = (
     "You were interrupted. A command without a result may or may not have run: check before you "
     "repeat it."
 )
+# A worker on a node that is lost may be killed after Ray has reported its end.
+_WRITER_LOOKS, _WRITER_PAUSE = 300, 0.1
 CHECK_FAILED = "The check failed. Correct the cause."
 # Failures after which the same request may succeed later.
 TRANSIENT = frozenset((*RETRYABLE, "via"))
@@ -57,6 +60,22 @@ def mirrors_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder for mirrors of repositories on other machines."""
     cache = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(cache, "ludolf", "repositories")
+
+
+async def _wait_for_writer(path: Path) -> None:
+    """Wait until no other worker writes the session.
+
+    Raises:
+        CommandError: another process does not stop writing it.
+        OSError: it cannot be read.
+    """
+    for _ in range(_WRITER_LOOKS):
+        if not is_written_elsewhere(path):
+            return
+        await asyncio.sleep(_WRITER_PAUSE)
+    raise CommandError(
+        f"Session is in use by another process: {path}. End that process, then run the batch again."
+    )
 
 
 class FinishedItem(msgspec.Struct):
@@ -169,6 +188,7 @@ class ItemRun:
             self._via_place(place).collect(self.folder)
         path = last_session(self.folder)
         if place is not None and path is not None:
+            await _wait_for_writer(path)
             end = await read_end(path, self._answer_tool(), CHECK_FAILED)
             if end is not None:
                 self._place = place
