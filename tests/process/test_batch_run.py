@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -326,8 +325,7 @@ def test_an_item_waits_for_a_worker_that_still_writes_its_session(
     with session.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         process = stage.start()
-        time.sleep(1.5)  # a batch that does not wait has failed by then
-        assert process.poll() is None
+        wait_until(lambda: len(stage.started) == 2, "the item is started again")
     process.communicate(timeout=60)
     assert (process.returncode, stage.by_id()["a"]["how"]) == (0, "continued")
 
