@@ -1,6 +1,5 @@
 """The program `ludolf` in the sandbox of a sample, whose requests Inspect answers."""
 
-from collections.abc import Sequence
 from itertools import count
 from random import randrange
 from uuid import uuid4
@@ -53,14 +52,14 @@ async def run_program(state: AgentState, tools: tuple[str, ...], cwd: str | None
 
 async def _run(
     bridge: SandboxAgentBridge,
-    argv: Sequence[str],
+    argv: list[str],
     prompt: str,
     cwd: str | None,
     env: dict[str, str],
 ) -> ExecResult[str]:
     known = len(bridge.state.messages)
     for _ in range(_STARTS):
-        result = await sandbox().exec([*argv], input=prompt, cwd=cwd, env=env, timeout_retry=False)
+        result = await sandbox().exec(argv, input=prompt, cwd=cwd, env=env, timeout_retry=False)
         was_answered = len(bridge.state.messages) > known
         if result.success or was_answered or _NOT_LISTENING not in result.stderr:
             break

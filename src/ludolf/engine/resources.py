@@ -65,9 +65,7 @@ class Resources:
 
     def warm_up(self) -> None:
         """Load the modules that build the system prompt."""
-        from ludolf.config.resources import context_files, skills, system_prompt
-
-        del context_files, skills, system_prompt
+        from ludolf.config.resources import context_files, skills, system_prompt  # noqa: F401
 
     async def load(self) -> None:
         """Load the skills that the next request needs, in a thread if there may be some."""
