@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.process.harness import PROGRAM, Lab
@@ -122,7 +122,8 @@ class TmuxTerminal:
     def until_gone(self) -> None:
         """Wait until the servers of the terminal have ended, and end those that stay."""
         for pid in self.pids("--private"):
-            os.kill(pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(pid, signal.SIGTERM)
         end = time.monotonic() + SECONDS
         while self.pids("--private") and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
